@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from harness.analysis.figures import measured_figures as measured
 from harness.analysis.figures import model_figures as models
 from harness.analysis.figures import parameter_figures as parameters
-from harness.analysis.figures import stage_figures, style, timeline_figure
+from harness.analysis.figures import period_figures, scheduler_figures, stage_figures, style, timeline_figure
 from harness.analysis.figures.error_figures import error_matrix
 from harness.analysis.judge.arithmetic import THESIS_STATISTICS
 from harness.analysis.judge.results import Results
@@ -255,6 +255,36 @@ REGISTRY: tuple[FigureKind, ...] = (
         " burn-in in archived runs too.",
         timeline_figure.timeline,
         lambda data: bool(len(data.timeline) or len(data.pace)),
+        in_report=True,
+    ),
+    FigureKind(
+        "latency-by-scheduler",
+        "",
+        "Ground-truth latency over time by who placed the executors, where counts and rate are the same. Each"
+        " point is the mean of ten messages. Shaded: a step that adapts has asked for another plan, and waits"
+        " for it. Counterpart of slides 43 to 49 of Aniello, Baldoni and Querzoni.",
+        scheduler_figures.latency_by_scheduler,
+        scheduler_figures.has_latency_points,
+        in_report=True,
+    ),
+    FigureKind(
+        "traffic-by-scheduler",
+        "",
+        "Tuples a second that left their worker node, over time, in the same steps: counted by the tasks that"
+        " sent them, acks left out. Shaded: as above.",
+        scheduler_figures.traffic_by_scheduler,
+        scheduler_figures.has_traffic_points,
+        in_report=True,
+    ),
+    FigureKind(
+        "adaptation-by-period",
+        "",
+        "Steps that adapt, by period, all measured: the share of traffic within nodes, load distance and load"
+        " index (100 % is the first period) of the plan in force, and the key groups, or else executors, that"
+        " the period's decision moved. Counterpart of figures 1 to 3 of Madsen, Zhou and Cao, whose baselines"
+        " were not measured here.",
+        period_figures.draw_of_run,
+        period_figures.has_periods,
         in_report=True,
     ),
 )

@@ -16,6 +16,7 @@ from harness.analysis.judge.rescoring import linked_copy
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import matrices, summaries, summary
 from harness.analysis.spark.inputs import Archive, RunRecord, read_raw, read_run
+from harness.analysis.spark.placed_steps import latency_points, traffic_points
 from harness.analysis.spark.session import spark_session
 from harness.analysis.spark.stages import stages
 from harness.analysis.spark.timeline import pace, timeline
@@ -38,6 +39,8 @@ def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Resu
         parts = beside.submit(stages, spark, source)
         over_time = beside.submit(timeline, spark, source)
         of_metrics = beside.submit(pace, spark, source)
+        of_ten = beside.submit(latency_points, spark, source)
+        crossing = beside.submit(traffic_points, spark, source)
         with all_judged(spark, source) as found:
             of_pairs = beside.submit(matrices, found.pairs)
             errors = summaries(found.pairs)
@@ -55,6 +58,8 @@ def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Resu
                     stages=of_run(parts.result(), place),
                     timeline=of_run(over_time.result(), place),
                     pace=of_run(of_metrics.result(), place),
+                    latency_points=of_run(of_ten.result(), place),
+                    traffic_points=of_run(crossing.result(), place),
                 )
 
 

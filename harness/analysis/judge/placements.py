@@ -27,7 +27,6 @@ from harness.schemas import LATENCIES
 
 Floats = npt.NDArray[np.float64]
 
-STORMS_OWN = "Storm's own"
 DRAWS = 4000
 """Draws of the measured means, for a regret's interval."""
 ENDS = (0.05, 0.95)
@@ -110,17 +109,10 @@ def placement_groups(data: Results) -> tuple[PlacementGroup, ...]:
     groups: dict[tuple[object, ...], list[StepRecord]] = {}
     for step in (s for s in data.run.steps if not s.changes):
         counts = step.plan.start.configuration()
-        key = (step.interval.rate_tps, _workers(step), *sorted(counts.executors.items()))
+        key = (step.interval.rate_tps, step.asked_workers, *sorted(counts.executors.items()))
         groups.setdefault(key, []).append(step)
     found = (_group(data, steps) for steps in groups.values() if len(steps) > 1)
     return tuple(g for g in found if g is not None)
-
-
-def _workers(step: StepRecord) -> int:
-    """Return the number of workers that were asked for; a scheduler may use others."""
-    if step.asked is None or step.asked.step.tuned_by:  # a tuner says the number itself
-        return len(step.plan.start.workers)
-    return step.asked.step.configuration.workers
 
 
 def _group(data: Results, steps: Sequence[StepRecord]) -> PlacementGroup | None:
@@ -144,7 +136,7 @@ def _group(data: Results, steps: Sequence[StepRecord]) -> PlacementGroup | None:
         predicted = _by_source(of_model, numbers)
         if len(predicted):
             rankings.append(rank_plans(str(model), predicted, means, noise))
-    workers = _workers(steps[0])
+    workers = steps[0].asked_workers
     asked = f"{workers} worker{'s' * (workers != 1)} asked"
     words = f"{executors(steps[0])}, {asked}, {steps[0].interval.rate_tps:g}/s"
     plans = tuple(sorted(measured, key=lambda p: p.mean_ms))
@@ -176,7 +168,7 @@ def _measured(
     numbers = tuple(s.index for s in steps)
     noise = rows.loc[list(numbers), "noise"].fillna(0.0).to_numpy(dtype=np.float64)
     means = rows.loc[list(numbers), "value"].to_numpy(dtype=np.float64)
-    by = dict.fromkeys(s.plan.placement.by if s.plan.placement else STORMS_OWN for s in steps)
+    by = dict.fromkeys(s.placed_by for s in steps)
     others = pairs[pairs["proposed_step"].isin(numbers) & ~pairs["source_step"].isin(numbers)]
     return MeasuredPlan(
         placed_by=", ".join(by),

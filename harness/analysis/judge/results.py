@@ -37,6 +37,8 @@ class Results:
         The parts of the latencies (``stages.stages``).
     timeline, pace : DataFrame
         The campaign in buckets of time (``timeline``).
+    latency_points, traffic_points : DataFrame
+        Steps that differ by who placed their executors, over time (``placed_steps``).
     """
 
     run: RunRecord
@@ -49,6 +51,8 @@ class Results:
     stages: pd.DataFrame
     timeline: pd.DataFrame
     pace: pd.DataFrame
+    latency_points: pd.DataFrame
+    traffic_points: pd.DataFrame
 
     @property
     def steps(self) -> list[int]:

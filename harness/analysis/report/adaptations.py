@@ -9,8 +9,6 @@ import pandas as pd
 
 from harness.analysis.spark.inputs import RunRecord
 from harness.experiments.forecast_settings import LATEST
-from harness.runs import read_adaptation
-from harness.schemas.migrations import FIRST
 
 
 class PeriodRow(NamedTuple):
@@ -138,19 +136,17 @@ def adapted_steps(run: RunRecord) -> list[AdaptedStep]:
     """Return the steps of a run that have an ``adaptation.parquet``, in their order."""
     found = []
     for step in run.steps:
-        path = step.folder / "adaptation.parquet"
-        if path.exists():
+        if step.adaptation is not None:
             asked = step.asked.adapt if step.asked else None
             words = (asked.by, asked.target_p95_ms, asked.planned_for) if asked else ("", None, LATEST)
-            table = read_adaptation(path, run.environment.get("schema", FIRST))
-            found.append(AdaptedStep(step.index, _periods(table.to_pandas()), *words))
+            found.append(AdaptedStep(step.index, _periods(step.adaptation), *words))
     return found
 
 
 def _periods(table: pd.DataFrame) -> tuple[PeriodRow, ...]:
     begun_ns = table["start_ns"].min()
     rows = []
-    for row in table.sort_values("period").to_dict("records"):
+    for row in table.to_dict("records"):
         known = {name: None if pd.isna(row[name]) else float(row[name]) for name in _AS_THEY_ARE}
         waited = row["in_force_ns"] - row["asked_ns"]
         rows.append(

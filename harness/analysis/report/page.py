@@ -27,6 +27,9 @@ PLACES = {
     "leaderboard": "answer",
     "measured-and-predicted": "answer",
     "predicted-distribution": "answer",
+    "latency-by-scheduler": "placements",
+    "traffic-by-scheduler": "placements",
+    "adaptation-by-period": "adaptations",
 }
 """Sections of the figures that do not belong to what was measured."""
 
@@ -49,7 +52,7 @@ def render(data: Results, figures: Path, drawn: Sequence[FigureKind]) -> str:
     environment.filters["pct"] = lambda v, digits=1: "–" if views.none(v) else f"{v:.{digits}f}"
     environment.filters["signed"] = lambda v, digits=1: "–" if views.none(v) else style.signed(v, digits)
     environment.filters["drawing"] = Markup  # plan_drawing escapes all names
-    embedded: dict[str, list[tuple[str, str, str]]] = {"answer": [], "measured": []}
+    embedded: dict[str, list[tuple[str, str, str]]] = {"measured": [], **{p: [] for p in PLACES.values()}}
     for kind in drawn:
         if not kind.name.startswith("error-matrix"):
             place = PLACES.get(kind.name, "measured")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from ruamel.yaml import YAML
@@ -25,13 +26,16 @@ from harness.experiments.provenance import Provenance, experiment_digests, kept_
 from harness.experiments.records import ABSENT, CHANGES, SIMULATED
 from harness.experiments.step_settings import AdaptSpec
 from harness.quality import Quality
-from harness.runs import SEALED, DeclinedStep, Interval, Run, StepPlan
+from harness.runs import SEALED, DeclinedStep, Interval, Run, StepPlan, read_adaptation
 from harness.schemas import LATENCY, METRICS, PREDICTIONS
 from harness.schemas.derivable import left_out
 from harness.schemas.environment import Environment
+from harness.schemas.migrations import FIRST
 
 LATER_FINDINGS = ("began_empty", "alone", "clocks", "stolen")
 """Findings of ``quality.json`` that runs from before have none of."""
+STORMS_OWN = "Storm's own"
+"""Who places the executors of a step that names no scheduler and no placement."""
 STEP_NUMBERS = 100_000
 """Where several runs are analysed in one job, the steps of the n-th are counted from n times this."""
 
@@ -61,6 +65,8 @@ class StepRecord:
     """Columns that its table of latencies leaves out, as an archived run's does."""
     unwrapped: frozenset[str] = frozenset()
     """Components that could not be instrumented."""
+    adaptation: pd.DataFrame | None = field(default=None, compare=False, repr=False)
+    """``adaptation.parquet`` as it is today, its periods in order; None of a step that adapts nothing."""
 
     @property
     def reporting_tasks(self) -> tuple[int, ...]:
@@ -88,6 +94,23 @@ class StepRecord:
     def changes(self) -> bool:
         """True for a step whose plan or rate changed while it was measured."""
         return self.quality.adaptation is not None or bool(self.asked and self.asked.step.changes)
+
+    @property
+    def placed_by(self) -> str:
+        """Name of who placed its executors at first."""
+        return self.plan.placement.by if self.plan.placement else STORMS_OWN
+
+    @property
+    def asked_by(self) -> str:
+        """Name of who is asked for its plans: again and again where it adapts, or else once."""
+        return self.asked.adapt.by if self.asked and self.asked.adapt else self.placed_by
+
+    @property
+    def asked_workers(self) -> int:
+        """Number of workers that were asked for; a scheduler may use others."""
+        if self.asked is None or self.asked.step.tuned_by:  # a tuner says the number itself
+            return len(self.plan.start.workers)
+        return self.asked.step.configuration.workers
 
     @property
     def absent(self) -> Mapping[str, str]:
@@ -330,7 +353,15 @@ def _step(
         sealing=sealing,
         provenance=of_step(folder),
         derivable=left_out(pq.read_schema(folder / "latency.parquet")),
+        adaptation=_adaptation(folder / "adaptation.parquet", run.environment.get("schema", FIRST)),
     )
+
+
+def _adaptation(path: Path, schema: int) -> pd.DataFrame | None:
+    if not path.exists():
+        return None
+    found: pd.DataFrame = read_adaptation(path, schema).to_pandas()
+    return found.sort_values("period")
 
 
 def _yaml(path: Path) -> object:

@@ -23,7 +23,10 @@ from harness.errors import UsageError
 
 CHAPTER_5 = set(range(10, 47))
 """The thesis's figures of results; 5.1 to 5.9 are diagrams of its system and topologies."""
-NOT_IN_FIELDS_TO_FIELDS = {"error-matrix-worker-cpu-cores-absolute"}
+NOT_IN_FIELDS_TO_FIELDS = {
+    "error-matrix-worker-cpu-cores-absolute",
+    *("latency-by-scheduler", "traffic-by-scheduler", "adaptation-by-period"),
+}
 
 
 QUICK = style.Style(1.0, ("png",), 60)

@@ -117,10 +117,9 @@ def test_a_file_of_before_numbers_changed_has_no_totals(run_path: Path, tmp_path
 
 def test_the_page_has_the_section_where_there_is_something_to_say(results: Results, tmp_path: Path) -> None:
     assert 'id="adaptations"' not in render(results, tmp_path, [])
-    pq.write_table(pa.Table.from_pylist(ROWS, ADAPTATION), tmp_path / "adaptation.parquet")
     first, *others = results.run.steps
-    shutil.copy(first.folder / "metrics.parquet", tmp_path)
-    run = replace(results.run, steps=(replace(first, folder=tmp_path), *others))
+    periods = pa.Table.from_pylist(ROWS, ADAPTATION).to_pandas()
+    run = replace(results.run, steps=(replace(first, adaptation=periods), *others))
     page = render(replace(results, run=run), tmp_path, [])
     section = page[page.index('id="adaptations"') : page.index('id="matrices"')]
     assert "traffic between nodes 150 -&gt; 60 tuples/s &lt;&amp;&gt;" in section
