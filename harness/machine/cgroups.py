@@ -63,7 +63,7 @@ class CpuQuotas:
 
     @property
     def idle(self) -> bool:
-        """Whether the groups are idle ones, which older kernels do not have."""
+        """True for idle groups, which older kernels do not have."""
         return (self._folder / "cpu.idle").exists()
 
     def limit(self, node: str, cores: float) -> None:
@@ -144,7 +144,7 @@ def kind_of_groups() -> str:
 
 
 def _tried() -> tuple[str | None, bool]:
-    """Return what is in the way of a group with a quota, and whether one may be idle."""
+    """Return the obstacle to a group with a quota, and whether groups may be idle."""
     try:
         base = _base()
     except LookupError as e:

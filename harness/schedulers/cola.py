@@ -97,7 +97,8 @@ def _fixed_loads(problem: GroupProblem) -> FloatArray:
     """Return the load of what cannot move, by node."""
     fixed = ~np.isfinite(problem.costs)
     at = problem.allocation[fixed]
-    return np.bincount(at, weights=problem.loads[fixed], minlength=problem.capacity.size)
+    sums = np.bincount(at, weights=problem.loads[fixed], minlength=problem.capacity.size)
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _load(problem: GroupProblem, members: IntArray) -> float:

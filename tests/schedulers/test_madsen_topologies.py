@@ -1,4 +1,4 @@
-"""Both topologies of Madsen et al. by their rows alone: load and traffic of key groups, and what schedulers do then."""
+"""Both topologies of Madsen et al. by their rows alone: load, traffic, and what schedulers do then."""
 
 from __future__ import annotations
 

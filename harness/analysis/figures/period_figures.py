@@ -27,7 +27,7 @@ QUANTITIES = (COLLOCATION, DISTANCE, INDEX, MIGRATIONS)
 
 @dataclass(frozen=True, eq=False)
 class PeriodLine:
-    """Who decides, and what came of it.
+    """A line of the figure: a step that adapts.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ def period_lines(data: Results) -> list[PeriodLine]:
         if (periods := step.adaptation) is None:
             continue
         moved = periods["groups_moved"].fillna(periods["executors_moved"])
-        stayed = (periods["decision"] != "applied") & moved.notna().any()
+        stayed = (periods["decision"] != "applied") & bool(moved.notna().any())
         values = {
             COLLOCATION: 100 * periods["collocation_factor"],
             DISTANCE: periods["load_distance_pct"],

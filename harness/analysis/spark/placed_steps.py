@@ -22,10 +22,10 @@ from harness.analysis.spark.timeline import METRIC_BUCKETS
 from harness.schemas import Metric, MetricField
 
 MESSAGES = 10
-"""Of one point (slide 43)."""
+"""Messages of one point (slide 43)."""
 ADAPTING = ", adapting"
 MOST_POINTS = 1000
-"""Of a step; of a longer one every n-th is kept."""
+"""Points of a step; where there are more, every n-th is kept."""
 
 
 class ComparedSteps(NamedTuple):

@@ -42,7 +42,13 @@ def limited(
     if not quota_cores:
         yield
         return
-    command = [sys.executable, "-m", __name__, str(network.folder), json.dumps([dict(quota_cores), list(beside)])]
+    command = [
+        sys.executable,
+        "-m",
+        __name__,
+        str(network.folder),
+        json.dumps([dict(quota_cores), list(beside)]),
+    ]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,  # the keeper ends with it: when the block ends, or this process
