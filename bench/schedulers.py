@@ -30,7 +30,7 @@ from harness.schedulers.band_search import search_allocation
 from harness.schedulers.cola import cola_allocation
 from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
 from harness.schedulers.flux import flux_allocation
-from harness.schedulers.groups import GroupProblem, distance_bound, equal_nodes
+from harness.schedulers.groups import GroupProblem, SendingGroups, distance_bound, equal_nodes
 from harness.schedulers.model_guided import ModelGuidedScheduler
 
 SIZES = (
@@ -43,6 +43,7 @@ SIZES = (
     (60, 3000, 150),
 )
 """Nodes, groups, migrations."""
+LIMITS = CollocationLimits(score_factor=1.5, max_partition_load=30.0, max_load_distance=5.0)
 
 
 def series(nodes: int, groups: int, budget: float, seed: int) -> GroupProblem:
@@ -88,8 +89,8 @@ def compare_balancing(number: int) -> None:
         )
 
 
-def run_albic(nodes: int, per_node: int, periods: int) -> None:
-    """Print ALBIC periods on groups that pair up, as in the second experiment of 003."""
+def paired_groups(nodes: int, per_node: int) -> SendingGroups:
+    """Return groups that pair up, as in the second experiment of 003, each pair on two nodes."""
     rng = np.random.default_rng(1)
     half = nodes * per_node
     loads = rng.lognormal(0, 0.3, 2 * half)
@@ -98,17 +99,22 @@ def run_albic(nodes: int, per_node: int, periods: int) -> None:
     traffic = np.zeros((2 * half, 2 * half))
     traffic[np.arange(half), half + np.arange(half)] = rng.lognormal(2, 0.3, half)
     downstream = np.concatenate([np.full(half, half), np.zeros(half)]).astype(np.int64)
-    problem = equal_nodes(loads, places, nodes, 10.0)
+    return SendingGroups(equal_nodes(loads, places, nodes, 10.0), traffic, downstream)
+
+
+def run_albic(nodes: int, per_node: int, periods: int) -> None:
+    """Print ALBIC periods on groups that pair up."""
+    groups = paired_groups(nodes, per_node)
+    problem, traffic, downstream = groups.problem, groups.traffic_tps, groups.downstream
     cola = cola_allocation(problem, traffic)
     click.echo(
         f"COLA: collocation {collocation_factor(traffic, cola):.2f},"
         f" distance {problem.load_distance(cola):.2f},"
         f" migrations {problem.migration_cost(cola):.0f}"
     )
-    limits = CollocationLimits(score_factor=1.5, max_partition_load=30.0, max_load_distance=5.0)
     for period in range(periods):
         start = process_time()
-        outcome = collocate_groups(problem, traffic, downstream, limits)
+        outcome = collocate_groups(problem, traffic, downstream, LIMITS)
         took = process_time() - start
         moved = problem.migration_cost(outcome.allocation)
         problem = replace(problem, allocation=outcome.allocation)

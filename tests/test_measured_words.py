@@ -30,6 +30,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         frozenset({"count", "cpu", "worker", "received", "emitted", "acked", "held"}),
     ),
     ("a field of the solver's records", ("harness/models/solver/",), frozenset({"worker"})),
+    ("a field of a dataset's rows", ("harness/topologies/dataset_rows.py",), frozenset({"count"})),
     (
         "a column of tables, or an executor's attribute",
         (

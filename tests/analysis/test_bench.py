@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
@@ -13,12 +14,15 @@ from pyspark.sql import SparkSession
 pytest.importorskip("duckdb")
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
+import balancing_figures
 import scale
 import scale_figures
 from large_runs import Size, make
 from process_memory import carry_out
 
+from harness.analysis.figures.period_figures import DISTANCE, MIGRATIONS
 from harness.analysis.spark.inputs import read_run
+from harness.schedulers.groups import equal_nodes
 
 
 @pytest.mark.deep
@@ -51,6 +55,22 @@ def test_what_duckdb_cannot_do_leaves_the_other_figures(spark: SparkSession, tmp
     said = "\n".join(scale_figures.lines(found | {"whole_s": 1.0}))
     assert said.count("DuckDB failed after") == 2
     assert "in 1MB" in said.splitlines()[0]
+
+
+def test_made_periods_begin_where_the_one_before_ended() -> None:
+    """Flux, one move a period, loads 4, 3, 2, 1 on one of two nodes: 4 goes (6 and 4), then 1 (5 and 5)."""
+    loads = np.array([4.0, 3, 2, 1])
+    problem = equal_nodes(loads, np.zeros(4, dtype=np.int64), 2, 1.0)
+    found = balancing_figures.line("Flux", problem, balancing_figures.flux_allocation, [loads, loads])
+    assert found.values[DISTANCE].tolist() == [1.0, 0.0]
+    assert found.values[MIGRATIONS].tolist() == [1.0, 1.0]
+
+
+def test_made_loads_keep_their_sum() -> None:
+    base = np.array([10.0, 20, 30])
+    periods = list(balancing_figures.loads_by_period(base, 3, 0.25, 0))
+    assert [loads.sum() for loads in periods] == pytest.approx([60.0] * 3)
+    assert len({tuple(loads) for loads in periods}) == 3
 
 
 def test_the_memory_of_a_command_is_that_of_all_its_processes() -> None:
