@@ -99,7 +99,8 @@ def paired_groups(nodes: int, per_node: int) -> SendingGroups:
     traffic = np.zeros((2 * half, 2 * half))
     traffic[np.arange(half), half + np.arange(half)] = rng.lognormal(2, 0.3, half)
     downstream = np.concatenate([np.full(half, half), np.zeros(half)]).astype(np.int64)
-    return SendingGroups(equal_nodes(loads, places, nodes, 10.0), traffic, downstream)
+    labels = tuple(f"group {i}" for i in range(2 * half))
+    return SendingGroups(equal_nodes(loads, places, nodes, 10.0), traffic, downstream, labels)
 
 
 def run_albic(nodes: int, per_node: int, periods: int) -> None:

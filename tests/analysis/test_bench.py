@@ -20,7 +20,7 @@ import scale_figures
 from large_runs import Size, make
 from process_memory import carry_out
 
-from harness.analysis.figures.period_figures import DISTANCE, MIGRATIONS
+from harness.analysis.figures.period_figures import COLLOCATION, DISTANCE, MIGRATIONS
 from harness.analysis.spark.inputs import read_run
 from harness.schedulers.groups import equal_nodes
 
@@ -64,6 +64,13 @@ def test_made_periods_begin_where_the_one_before_ended() -> None:
     found = balancing_figures.line("Flux", problem, balancing_figures.flux_allocation, [loads, loads])
     assert found.values[DISTANCE].tolist() == [1.0, 0.0]
     assert found.values[MIGRATIONS].tolist() == [1.0, 1.0]
+
+
+def test_made_pairs_come_together_at_once_by_cola_and_step_by_step_by_albic() -> None:
+    """No pair is together at first, and ALBIC has 10 moves; COLA is bound by no number (003, IV.B)."""
+    albic, cola = balancing_figures.collocation_lines(periods=1)
+    assert 0 < albic.values[COLLOCATION][0] < cola.values[COLLOCATION][0]
+    assert albic.values[MIGRATIONS][0] <= 10 < cola.values[MIGRATIONS][0]
 
 
 def test_made_loads_keep_their_sum() -> None:

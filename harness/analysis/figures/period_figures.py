@@ -69,7 +69,7 @@ def period_lines(data: Results) -> list[PeriodLine]:
 def draw_periods(lines: Sequence[PeriodLine], note: str = "") -> Figure:
     """Draw a panel for each quantity that a line has, over the number of the period, and a note below."""
     shown = [q for q in QUANTITIES if any(line.known(q) for line in lines)]
-    columns = min(2, len(shown))
+    columns = 3 if len(shown) == 3 else min(2, len(shown))
     rows = -(-len(shown) // columns)
     width_in = style.PAGE_IN if columns > 1 else style.COLUMN_IN
     figure, axes = style.subplots(rows, columns, width_in, 0.4 + 1.7 * rows)
@@ -91,6 +91,7 @@ def draw_periods(lines: Sequence[PeriodLine], note: str = "") -> Figure:
         ax.set_xlabel("period")
         most = max(float(np.nanmax(line.values[quantity])) for line in lines if line.known(quantity))
         ax.set_ylim(0, 1.08 * most or 1)
+        ax.set_xlim(left=0.5)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if quantity == MIGRATIONS:
             ax.yaxis.set_major_locator(MaxNLocator(integer=True))
