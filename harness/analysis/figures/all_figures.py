@@ -281,8 +281,7 @@ REGISTRY: tuple[FigureKind, ...] = (
         "",
         "Steps that adapt, by period, all measured: the share of traffic within nodes, load distance and load"
         " index (100 % is the first period) of the plan in force, and the key groups, or else executors, that"
-        " the period's decision moved. Counterpart of figures 1 to 3 of Madsen, Zhou and Cao, whose baselines"
-        " were not measured here.",
+        " the period's decision moved. Counterpart of figures 1 to 3 of Madsen, Zhou and Cao.",
         period_figures.draw_of_run,
         period_figures.has_periods,
         in_report=True,

@@ -117,10 +117,10 @@ def latency_points(spark: SparkSession, source: Source) -> pd.DataFrame:
 def traffic_points(spark: SparkSession, source: Source) -> pd.DataFrame:
     """Return the tuples a second that left their node over time, of compared steps.
 
-    A task is where its own metrics say, in the bucket or else in the point: plans may change inside a step.
-    While a task reports from its old and its new worker, tuples from either node stay. A point has as many
-    metric buckets as one of ``timeline.pace``, and a task's rate is over the time that its buckets cover.
-    Tuples to a task that reports nothing meanwhile are left out, and so are acks.
+    A task is where its own metrics say, as plans may change inside a step. In a point in which a task reports
+    from its old and its new worker, tuples to it from either node stay. A point has as many metric buckets as
+    one of ``timeline.pace``, and a task's rate is over the time that its buckets cover. Tuples to a task that
+    reports nothing meanwhile are left out, and so are acks.
 
     Returns
     -------
@@ -154,15 +154,13 @@ def traffic_points(spark: SparkSession, source: Source) -> pd.DataFrame:
         sf.greatest(sf.max("ends"), several).alias("buckets"), sf.collect_set("node").alias("nodes")
     )
     peer = sf.col("task").cast("string").alias("peer")
-    then = reports.groupBy("step", "bucket", peer).agg(sf.collect_set("node").alias("then_nodes"))
     sent = (sf.col("measurement") == Metric.TRANSFERRED) & (sf.col("field") == MetricField.COUNT)
     own = ~sf.coalesce(sf.col("stream").startswith("__"), sf.lit(False))
     task_tps = sf.col("value") * 1000 / (sf.col("buckets") * sf.col("bucket_ms"))
     crossing = (
         rows.where(sent & own)
         .join(reporting.select("step", "point", peer, "nodes"), ["step", "point", "peer"])
-        .join(then, ["step", "bucket", "peer"], "left")
-        .where(~sf.array_contains(sf.coalesce("then_nodes", "nodes"), sf.col("node")))
+        .where(~sf.array_contains("nodes", sf.col("node")))
         .join(reporting.select("step", "point", "task", "buckets"), ["step", "point", "task"])
         .groupBy("step", "point")
         .agg(ordered_sum(sf.collect_list(task_tps)).alias("tps"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.analysis.figures.all_figures import BY_NAME
 from harness.analysis.judge.results import Results
 from harness.analysis.report.adaptations import adapted_steps
 from harness.analysis.report.page import render
@@ -127,3 +128,17 @@ def test_the_page_has_the_section_where_there_is_something_to_say(results: Resul
     assert "<td>95.5</td>" in section
     assert "it has seen too little; no forecast: the history has 3 buckets" in section
     assert '<td class="l">the last period</td>' in section
+
+
+def test_figures_stand_in_the_sections_that_they_belong_to(results: Results, tmp_path: Path) -> None:
+    """Of steps that only adapt no placements are ranked, and the section has the figures alone."""
+    kinds = [BY_NAME[name] for name in ("latency-by-scheduler", "adaptation-by-period")]
+    for kind in kinds:
+        (tmp_path / f"{kind.name}.svg").write_text("<svg/>")
+    first, *others = results.run.steps
+    periods = pa.Table.from_pylist(ROWS, ADAPTATION).to_pandas()
+    run = replace(results.run, steps=(replace(first, adaptation=periods), *others))
+    page = render(replace(results, run=run), tmp_path, kinds)
+    places = [page.index(f'id="{name}"') for name in ("placements", kinds[0].name)]
+    places += [page.index(f'id="{name}"') for name in ("adaptations", kinds[1].name, "matrices")]
+    assert places == sorted(places)
