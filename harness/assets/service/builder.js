@@ -28,16 +28,23 @@
     document.querySelector("#parts details").open = open;
     if (focused) [...document.querySelectorAll("[data-set]")].find((n) => n.dataset.set === focused)?.focus();
     clearTimeout(waiting);
+    ++asked; // an answer that is on its way is of the graph before
+    busy(at("problem").hidden);
     waiting = setTimeout(predict, 600);
+  }
+
+  function busy(now) {
+    if (now) at("prediction").setAttribute("aria-busy", "true");
+    else at("prediction").removeAttribute("aria-busy");
   }
 
   async function predict() {
     if (!at("problem").hidden) return;
     const mine = ++asked;
-    at("prediction").setAttribute("aria-busy", "true");
+    busy(true);
     const parts = await ask("builder/prediction", { text: at("text").value });
     if (mine !== asked) return;
-    at("prediction").removeAttribute("aria-busy");
+    busy(false);
     if (parts) at("prediction").replaceChildren(...parts);
   }
 
