@@ -52,19 +52,14 @@ class CpuQuotas:
         try:
             if _unified():
                 _write(self._folder / "cgroup.subtree_control", "+cpu")
-            if self.idle:
-                _write(self._folder / "cpu.idle", "1")
+            if (idle := self._folder / "cpu.idle").exists():  # older kernels have none
+                _write(idle, "1")
             for node, cores in quota_cores.items():
                 self._limit(node, cores)
         except OSError as e:
             self.remove()
             reason = f"cpu_quota_cores: {e.filename}: {e.strerror}"
             raise UsageError(reason, "a quota is at least 0.01 cores") from e
-
-    @property
-    def idle(self) -> bool:
-        """True for idle groups, which older kernels do not have."""
-        return (self._folder / "cpu.idle").exists()
 
     def limit(self, node: str, cores: float) -> None:
         """Give a node a quota that comes later; one that it has stays.

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from harness.plans import PositiveFloat
 from harness.schedulers.balancing import empty_leaving
-from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_factor
+from harness.schedulers.collocation import CollocationLimits, collocate_groups, collocation_note
 from harness.schedulers.executor_groups import ExecutorBalancer
 from harness.schedulers.groups import GroupMoves, SendingGroups
 
@@ -52,16 +52,11 @@ class AlbicScheduler(ExecutorBalancer):
         outcome = collocate_groups(problem, traffic_tps, groups.downstream, limits)
         allocation = empty_leaving(problem, outcome.allocation)
         pair = "no pair" if outcome.pair is None else " and ".join(groups.labels[g] for g in outcome.pair)
-        factors = [collocation_factor(traffic_tps, a) for a in (problem.allocation, allocation)]
-        before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
+        after = problem.load_distance(allocation)
+        limit = self.max_load_distance
+        above = f", above the {limit:g} asked for" if after > limit else ""
         notes = (
-            f"brings together {pair}: {factors[0]:.1%} -> {factors[1]:.1%} of traffic stays on a node",
-            _distance_note(before, after, self),
+            f"brings together {pair}: {collocation_note(groups, allocation)}",
+            f"{problem.distance_note(allocation)}{above}",
         )
         return GroupMoves(allocation, notes)
-
-
-def _distance_note(before: float, after: float, scheduler: AlbicScheduler) -> str:
-    limit = scheduler.max_load_distance
-    above = f", above the {limit:g} asked for" if after > limit else ""
-    return f"load distance {before:.2f} -> {after:.2f} points{above}"

@@ -50,6 +50,5 @@ class BalanceScheduler(ExecutorBalancer):
         problem = groups.problem
         balanced = balance_groups(problem, BalanceWeights(self.w1, self.w2))
         allocation = empty_leaving(problem, balanced.allocation)
-        before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
         possible = f"none below {balanced.bound:.2f} is possible"
-        return GroupMoves(allocation, (f"load distance {before:.2f} -> {after:.2f} points, {possible}",))
+        return GroupMoves(allocation, (f"{problem.distance_note(allocation)}, {possible}",))

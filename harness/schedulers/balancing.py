@@ -123,7 +123,7 @@ def empty_leaving(problem: GroupProblem, allocation: IntArray) -> IntArray:
     left = np.flatnonzero(problem.leaving[allocation])
     budget = problem.max_migration_cost * (1 + 1e-9) - problem.migration_cost(allocation)
     for group in sorted(left, key=lambda g: (-problem.loads[g], problem.costs[g], g)):
-        if np.isfinite(problem.costs[group]) and problem.costs[group] <= budget:
+        if problem.movable[group] and problem.costs[group] <= budget:
             loads = np.where(problem.leaving, np.inf, problem.node_loads(emptied))
             emptied[group] = int(np.argmin(loads + problem.loads[group] / problem.capacity))
             budget -= problem.costs[group]

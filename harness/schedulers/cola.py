@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.schedulers.collocation import collocation_factor
+from harness.schedulers.collocation import collocation_note
 from harness.schedulers.executor_groups import ExecutorBalancer
 from harness.schedulers.groups import GroupMoves, GroupProblem, SendingGroups
 from harness.schedulers.loads import FloatArray, IntArray
@@ -38,17 +38,12 @@ class ColaScheduler(ExecutorBalancer):
 
     def move_groups(self, groups: SendingGroups) -> GroupMoves:
         """Place all groups that can move anew."""
-        problem, traffic_tps = groups.problem, groups.traffic_tps
-        allocation = cola_allocation(problem, traffic_tps, slack=self.slack, seed=self.seed)
+        problem = groups.problem
+        allocation = cola_allocation(problem, groups.traffic_tps, slack=self.slack, seed=self.seed)
         problem.require_feasible(allocation)
-        both = problem.allocation, allocation
-        factors = [collocation_factor(traffic_tps, a) for a in both]
-        before, after = (problem.load_distance(a) for a in both)
-        notes = (
-            f"{factors[0]:.1%} -> {factors[1]:.1%} of traffic stays on a node",
-            f"load distance {before:.2f} -> {after:.2f} points",
+        return GroupMoves(
+            allocation, (collocation_note(groups, allocation), problem.distance_note(allocation))
         )
-        return GroupMoves(allocation, notes)
 
 
 def cola_allocation(
@@ -75,12 +70,12 @@ def cola_allocation(
     array of int (groups)
         A node for each. A node on which what cannot move is above the limit by itself gets no more.
     """
-    units = [np.flatnonzero(np.isfinite(problem.costs))]
+    units = [np.flatnonzero(problem.movable)]
     stay = np.flatnonzero(~problem.leaving)
-    fixed = _fixed_loads(problem)[stay] / problem.capacity[stay]
-    limit = np.maximum(problem.mean * (1 + slack), fixed)
+    fixed = _fixed_loads(problem)
+    limit = np.maximum(problem.mean * (1 + slack), fixed[stay] / problem.capacity[stay])
     while True:
-        allocation = _pack_units(problem, units, stay)
+        allocation = _pack_units(problem, units, stay, fixed)
         over = (problem.node_loads(allocation)[stay] > limit * (1 + 1e-12)).any()
         several = [u for u, members in enumerate(units) if members.size > 1]
         if not over or not several:
@@ -95,7 +90,7 @@ def cola_allocation(
 
 def _fixed_loads(problem: GroupProblem) -> FloatArray:
     """Return the load of what cannot move, by node."""
-    fixed = ~np.isfinite(problem.costs)
+    fixed = ~problem.movable
     at = problem.allocation[fixed]
     sums = np.bincount(at, weights=problem.loads[fixed], minlength=problem.capacity.size)
     return np.asarray(sums, dtype=np.float64)
@@ -105,10 +100,9 @@ def _load(problem: GroupProblem, members: IntArray) -> float:
     return float(problem.loads[members].sum())
 
 
-def _pack_units(problem: GroupProblem, units: list[IntArray], stay: IntArray) -> IntArray:
+def _pack_units(problem: GroupProblem, units: list[IntArray], stay: IntArray, fixed: FloatArray) -> IntArray:
     """Return where units come to beside what cannot move."""
-    allocation = problem.allocation.copy()
-    used = _fixed_loads(problem)
+    allocation, used = problem.allocation.copy(), fixed.copy()
     for members in sorted(units, key=lambda m: (-_load(problem, m), int(m[0]) if m.size else 0)):
         share = (used[stay] + _load(problem, members)) / problem.capacity[stay]
         node = int(stay[np.argmin(share)])

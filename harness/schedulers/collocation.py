@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.errors import SchedulerDeclined
 from harness.schedulers.balancing import BalanceWeights, balance_groups
 from harness.schedulers.band_search import SearchEffort
-from harness.schedulers.groups import GroupProblem
+from harness.schedulers.groups import GroupProblem, SendingGroups
 from harness.schedulers.loads import BoolArray, FloatArray, IntArray
 from harness.schedulers.partitioning import partition_graph
 
@@ -91,6 +91,13 @@ def collocation_factor(traffic: FloatArray, allocation: IntArray) -> float:
     total = float(traffic.sum())
     same = allocation[:, None] == allocation[None, :]
     return float(traffic[same].sum() / total) if total > 0 else 1.0
+
+
+def collocation_note(groups: SendingGroups, allocation: IntArray) -> str:
+    """Return the share of traffic that stays on a node, of now beside an allocation's, in words."""
+    both = (groups.problem.allocation, allocation)
+    before, after = (collocation_factor(groups.traffic_tps, a) for a in both)
+    return f"{before:.1%} -> {after:.1%} of traffic stays on a node"
 
 
 def collocate_groups(

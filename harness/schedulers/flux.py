@@ -26,8 +26,7 @@ class FluxScheduler(ExecutorBalancer):
         """Move groups until the budget is spent or no pair of nodes gets closer."""
         problem = groups.problem
         allocation = empty_leaving(problem, flux_allocation(problem))
-        before, after = (problem.load_distance(a) for a in (problem.allocation, allocation))
-        return GroupMoves(allocation, (f"load distance {before:.2f} -> {after:.2f} points",))
+        return GroupMoves(allocation, (problem.distance_note(allocation),))
 
 
 def flux_allocation(problem: GroupProblem) -> IntArray:
@@ -70,7 +69,7 @@ def _narrowing_group(
         return -1
     loads = problem.node_loads(allocation)
     at_home = (allocation == source) & (problem.allocation == source)
-    mine = np.flatnonzero(at_home & np.isfinite(problem.costs) & (problem.costs <= left))
+    mine = np.flatnonzero(at_home & problem.movable & (problem.costs <= left))
     if not mine.size:
         return -1
     size = problem.loads[mine]

@@ -57,6 +57,11 @@ class GroupProblem:
         mean = float(self.loads.sum() / self.capacity[~self.leaving].sum())
         return float(np.ceil(mean)) if self.round_mean else mean
 
+    @property
+    def movable(self) -> BoolArray:
+        """True for each group that can move, at whatever cost."""
+        return np.isfinite(self.costs)
+
     def node_loads(self, allocation: IntArray) -> FloatArray:
         """Return the load of each node, in points of that node."""
         sums = np.bincount(allocation, weights=self.loads, minlength=self.capacity.size)
@@ -74,6 +79,11 @@ class GroupProblem:
     def load_distance(self, allocation: IntArray) -> float:
         """Return d: the largest deviation from the mean, of a node that is leaving only upwards."""
         return max(*self.deviations(allocation), 0.0)
+
+    def distance_note(self, allocation: IntArray) -> str:
+        """Return the load distance of now beside an allocation's, in words."""
+        before, after = (self.load_distance(a) for a in (self.allocation, allocation))
+        return f"load distance {before:.2f} -> {after:.2f} points"
 
     def objective(self, allocation: IntArray, w1: float, w2: float) -> float:
         """Return ``w1 d - w2 (d_u + d_l)`` with the best ``d``, ``d_u`` and ``d_l`` for an allocation."""
