@@ -76,8 +76,11 @@ def called(x: float) -> float:
     return FACTOR * x
 
 function = compiling.kept(called, compiling.folder("made_for_this_test"))
-assert function(2.0) == 2.0 * FACTOR
-print(sum(function.stats.cache_hits.values()))
+value = function(2.0)
+for compile_one in compiling.noted:
+    compile_one()
+assert value == (1.0 if compiling.noted else 2.0 * FACTOR)
+print(0 if compiling.noted else sum(function.stats.cache_hits.values()))
 """
 
 
@@ -99,6 +102,18 @@ def test_a_mended_comment_compiles_nothing_anew_and_a_mended_constant_does(
     assert not compiled_anew(package, tmp_path / "cache")
     (package / "one.py").write_text("FACTOR = 4.0\n" + TWICE)
     assert compiled_anew(package, tmp_path / "cache")
+
+
+@pytest.mark.deep
+def test_what_was_compiled_ahead_needs_no_compilation_when_it_is_carried_out(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that compiles ahead only notes the call; it answers 1 instead of 6."""
+    (package / "one.py").write_text("FACTOR = 3.0\n" + TWICE)
+    with monkeypatch.context() as patch:
+        patch.setenv(compiling.AHEAD, "yes")
+        assert compiled_anew(package, tmp_path / "cache")
+    assert not compiled_anew(package, tmp_path / "cache")
 
 
 def test_the_simulator_names_all_of_its_modules_with_compiled_functions() -> None:
