@@ -126,6 +126,7 @@ def test_a_step_without_samples_leaves_the_others_and_is_called_invalid(
     assert any("noisy: invalid" in gap for gap in found.gaps)
 
 
+@pytest.mark.deep
 def test_a_night_of_finished_runs_leaves_page_history_and_summaries(
     scored: RunScores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

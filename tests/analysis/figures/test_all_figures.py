@@ -62,8 +62,8 @@ def test_a_run_that_was_predicted_has_every_figure(results: Results) -> None:
     assert missing <= NOT_IN_FIELDS_TO_FIELDS
 
 
-def test_no_letter_is_too_small_in_print_and_no_figure_too_wide(results: Results) -> None:
-    """At the printed size: 5 pt is what journals allow at the least, and that only in crowded cells."""
+def test_figures_as_printed_are_legible_no_wider_than_a_page_and_say_their_unit(results: Results) -> None:
+    """5 pt is what journals allow at the least, and that only in crowded cells."""
     with style.styled(style.STYLES["paper"]):
         for kind, figure in drawn(results):
             texts = [t for t in figure.findobj(Text) if t.get_text().strip() and t.get_visible()]
@@ -72,14 +72,8 @@ def test_no_letter_is_too_small_in_print_and_no_figure_too_wide(results: Results
             assert np.median([t.get_fontsize() for t in texts]) >= style.SMALLEST_PT, kind.name
             assert figure.get_figwidth() <= style.PAGE_IN + 1e-9, kind.name
             assert figure.get_figheight() <= 9, kind.name
-            mpl.pyplot.close(figure)
-
-
-def test_every_axis_says_its_unit(results: Results) -> None:
-    with style.styled(style.STYLES["paper"]):
-        for kind, figure in drawn(results):
-            text = " ".join(t.get_text() for t in figure.findobj(Text))
-            assert re.search(r"%|\bms\b|\bs\)|1/s|step", text), kind.name
+            said = " ".join(t.get_text() for t in texts)
+            assert re.search(r"%|\bms\b|\bs\)|1/s|step", said), kind.name
             mpl.pyplot.close(figure)
 
 

@@ -191,7 +191,9 @@ def reported(results: Results) -> str:
     return (results.run.path / "report.html").read_text()
 
 
-@pytest.mark.parametrize("name", UNUSUAL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.deep) if n == "thirteen steps" else n for n in UNUSUAL]
+)
 def test_unusual_runs_are_reported_too(unusual: Mapping[str, Results], name: str) -> None:
     results = unusual[name]
     text = reported(results)
@@ -245,6 +247,7 @@ def test_old_outputs_stay_when_a_figure_cannot_be_drawn(
     assert not list(path.glob(".*.partial"))
 
 
+@pytest.mark.deep
 def test_the_same_run_gives_the_same_bytes(spark: SparkSession, analysed: Path, tmp_path: Path) -> None:
     path = tmp_path / "again"
     shutil.copytree(analysed, path)
