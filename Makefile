@@ -4,11 +4,14 @@ SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
-ALONE := $(patsubst %,tests/system/test_%.py,bad_commands run_command running_cluster sandboxed_clusters spark_cluster storm_versions)
+ALONE := $(patsubst %,tests/system/test_%.py,bad_commands run_command sandboxed_clusters)
+OTHERS := $(patsubst %,tests/system/test_%.py,running_cluster spark_cluster storm_versions)
 STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j submitted)
 FIRST_RUN := tests/system/test_first_run.py
 # Starts a cluster by command, at the ports that the shared one of test-system has.
 TUTORIAL := tests/system/test_tutorial.py
+# One experiment on hosts, from provisioning to the end, its network and quotas; test-long has all others, too.
+ONE_OF_HOSTS := $(patsubst %,tests/hosts/test_%.py,cluster experiment left link quotas tls zz_end)
 RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.
 SHELL := bash
@@ -19,8 +22,8 @@ MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 # Maven fetches its test runner on first use only; one small test outside the sandbox does that.
 RUNNER_FETCHED = $(MAVEN) -q test -pl instrumentation -Dtest=HistogramTest
 
-.PHONY: setup setup-dev setup-deep servers storms published run test test-deep test-measured test-beside test-units test-first-run test-java test-python test-tutorial
-.PHONY: test-system test-alone test-storms test-stores test-hosts reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
+.PHONY: setup setup-dev setup-deep servers storms published run test test-deep test-long test-measured test-beside test-units test-first-run
+.PHONY: test-java test-python test-system test-tutorial test-alone test-others test-storms test-stores test-hosts test-every-host reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but forecasts, provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
@@ -47,17 +50,22 @@ test: ## the quick circle, under 12 minutes: units, and one run on the real clus
 	@$(MAKE) --no-print-directory test-units
 	@$(MAKE) --no-print-directory test-first-run # nothing beside it: it measures
 
-test-deep: ## the rest but reliability: every example, stores, hosts, browser, the whole archive
+test-deep: ## more, at most 48 minutes: every example, stores, one experiment on hosts, browser, the whole archive
 	@$(MAKE) --no-print-directory setup-deep
 	@$(MAKE) --no-print-directory servers
 	@$(MAKE) --no-print-directory test-java # alone: a cluster in one JVM beside InfluxDB's build failed once in a while
 	@$(MAKE) --no-print-directory -k -j2 test-measured test-beside
 
 test-measured: # one after the other: a busy machine makes steps invalid
-	@bash scripts/cpu_share.sh whole $(MAKE) --no-print-directory -k -j1 test-system test-tutorial test-hosts
+	@bash scripts/cpu_share.sh whole $(MAKE) --no-print-directory -k -j1 test-system test-hosts
 
 test-beside: # with the CPU time that measurements leave
 	@bash scripts/cpu_share.sh rest $(MAKE) --no-print-directory -k -j1 test-alone test-python test-stores
+
+test-long: ## the rest but reliability, before a release: the tutorial, clusters of others and of older Storms, all of hosts
+	@$(MAKE) --no-print-directory setup-deep
+	@$(MAKE) --no-print-directory servers
+	@$(MAKE) --no-print-directory -k -j1 test-tutorial test-others test-every-host
 
 test-units: setup-dev ## Java's and Python's that start no server, with few examples
 	@$(MAKE) --no-print-directory -k -j2 test-java-units test-python-units
@@ -80,13 +88,16 @@ test-python: setup-dev ## what needs no cluster and the quick circle left out; a
 	HARNESS_TESTS=rest $(SANDBOX) $(PYTEST) -n 2 --dist loadfile --ignore=tests/system --ignore=tests/hosts --ignore=tests/reliability $(NAMED)
 
 test-system: servers setup-dev published ## what shares one cluster of this machine, one test after the other
-	$(SANDBOX) $(PYTEST) -vv tests/system $(addprefix --ignore=,$(ALONE) $(STORES) $(FIRST_RUN) $(TUTORIAL)) $(NAMED)
+	$(SANDBOX) $(PYTEST) -vv tests/system $(addprefix --ignore=,$(ALONE) $(OTHERS) $(STORES) $(FIRST_RUN) $(TUTORIAL)) $(NAMED)
 
 test-tutorial: setup-dev ## the tutorial's page, command by command
 	$(SANDBOX) $(PYTEST) -vv $(TUTORIAL) $(NAMED)
 
-test-alone: setup-dev storms ## what starts clusters of its own on this machine
-	$(SANDBOX) $(PYTEST) -vv $(ALONE) -k "not 2.7.1" $(NAMED) # one older Storm: test-storms has the other, too
+test-alone: setup-dev ## what starts clusters of its own on this machine
+	$(SANDBOX) $(PYTEST) -vv $(ALONE) $(NAMED)
+
+test-others: setup-dev storms ## clusters that the harness did not start, of older Storms, and of Spark
+	$(SANDBOX) $(PYTEST) -vv $(OTHERS) $(NAMED)
 
 test-storms: storms ## a step on clusters of each older Storm
 	$(SANDBOX) $(PYTEST) -vv tests/system/test_storm_versions.py $(NAMED)
@@ -94,7 +105,10 @@ test-storms: storms ## a step on clusters of each older Storm
 test-stores: servers setup-dev ## what starts InfluxDB or Neo4j of its own on this machine
 	$(SANDBOX) $(PYTEST) -vv $(STORES) $(NAMED)
 
-test-hosts: servers setup-deep ## clusters on namespace hosts, which make a sandbox of their own (needs root)
+test-hosts: servers setup-deep ## an experiment on namespace hosts, which make a sandbox of their own (needs root)
+	$(PYTEST) -vv $(ONE_OF_HOSTS) $(NAMED)
+
+test-every-host: servers setup-deep ## and hosts that exist, their stores and troubles
 	$(PYTEST) -vv tests/hosts $(NAMED)
 
 reliability: servers setup-deep ## the tests of docs/reliability.md, with their figures (at most 40 minutes)
