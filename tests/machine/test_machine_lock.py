@@ -129,7 +129,12 @@ def test_who_waits_says_so_and_measures_next(
 @pytest.mark.deep
 def test_what_measures_nothing_takes_no_lock(tmp_path: Path) -> None:
     """A simulated run with its report, predict, report and serve, while another run holds the lock."""
-    short = ("cluster.kind=simulator", "measure.burn_in.most_s=6", "measure.interval.most_s=10")
+    short = (
+        "cluster.kind=simulator",
+        "models=[no-change]",
+        "measure.burn_in.most_s=6",
+        "measure.interval.most_s=10",
+    )
     least = ("measure.burn_in.least_s=4", "measure.interval.least_s=10")
     overrides = [part for key in (*short, *least) for part in ("--set", key)]
     with taken():
