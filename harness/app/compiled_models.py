@@ -17,7 +17,7 @@ def compiling() -> Iterator[None]:
     """Compile the models beside the block, in processes of their own; nothing is done where that was done.
 
     One predicts, and compiles what it comes to. Where there is another core, a second one begins with what
-    the first comes to last, so that they meet. What both are at is compiled twice, and kept once.
+    the first comes to last, so that they meet.
 
     Raises
     ------
@@ -58,8 +58,8 @@ def compile_models() -> None:
 
 
 def compile_from_the_end() -> None:
-    """Compile what a prediction of the shipped example calls, the last first, without carrying it out."""
-    with suppress(Exception):  # answers are made up: what was called until one is refused is enough
+    """Compile the functions that a prediction of the shipped example calls, the last first; call none."""
+    with suppress(Exception):  # answers are made up: the functions until one is refused are enough
         compile_models()
     for compile_one in reversed(kept_code.noted):
         compile_one()

@@ -9,6 +9,7 @@ docstrings and the place of a checkout are no part of that name: mending a docst
 from __future__ import annotations
 
 import ast
+import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import ParamSpec, Protocol, Self, TypeVar, cast
 
 from numba import config, njit, typeof
 from numba.core.caching import _CacheLocator
+from numba.core.compiler_lock import global_compiler_lock
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,7 +28,7 @@ R = TypeVar("R")
 AHEAD = "HARNESS_COMPILES_AHEAD"
 """Environment variable of a process in which kept functions only note what they are called with."""
 noted: list[Callable[[], object]] = []
-"""What compiles each function that was called there, in the order of the calls."""
+"""Compilations of the functions that were called there, in the order of the calls."""
 
 
 def code_of(source: str) -> str:
@@ -123,20 +125,48 @@ def kept(function: Callable[P, R], place: str, **options: object) -> Callable[P,
     """Return the function compiled to machine code when it is first called with new types, and kept there."""
     with _settings(CACHE_DIR=place, CACHE_LOCATOR_CLASSES=_LOCATORS):
         compiled = jitted(function, cache=True, **options)
-    return _noting(function, compiled) if AHEAD in os.environ else compiled
+    dispatcher = cast("_Dispatcher", compiled)
+    dispatcher.compile = _in_one_process(dispatcher.compile, Path(place) / f"{function.__qualname__}.lock")
+    return _noting(function, dispatcher) if AHEAD in os.environ else compiled
 
 
-class _Compiles(Protocol):
-    """Numba's dispatcher, as far as it is called here."""
+class _Dispatcher(Protocol):
+    """Numba's, as far as it is used here: ``compile`` takes the types of a function's arguments."""
 
-    def compile(self, types: tuple[object, ...]) -> object:
-        """Compile for arguments of these types."""
+    compile: Callable[[tuple[object, ...]], object]
 
 
-def _noting(function: Callable[P, R], compiled: Callable[P, R]) -> Callable[P, R]:
-    """Return what notes the types of its arguments and answers 1, or nothing, whatever the function would."""
+def _in_one_process(
+    compile_one: Callable[[tuple[object, ...]], object], lock: Path
+) -> Callable[[tuple[object, ...]], object]:
+    """Return the same, where processes wait for one that compiles the function, and take over its code.
+
+    Numba's own lock is taken first, as whoever compiles a caller has it when it comes to the function.
+    """
+
+    def compile_or_wait(types: tuple[object, ...]) -> object:
+        with global_compiler_lock, _held(lock):
+            return compile_one(types)
+
+    return compile_or_wait
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError:  # nothing can be kept there
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _noting(function: Callable[P, R], dispatcher: _Dispatcher) -> Callable[P, R]:
+    """Return a function that notes the types of its arguments, and answers 1 or nothing."""
     answer = 1.0 if function.__annotations__["return"] in ("float", float) else None
-    dispatcher = cast("_Compiles", compiled)
 
     def note(*values: object) -> object:
         types = tuple(typeof(v) for v in values)  # type: ignore[no-untyped-call]

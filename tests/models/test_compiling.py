@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
 
@@ -114,6 +115,14 @@ def test_what_was_compiled_ahead_needs_no_compilation_when_it_is_carried_out(
         patch.setenv(compiling.AHEAD, "yes")
         assert compiled_anew(package, tmp_path / "cache")
     assert not compiled_anew(package, tmp_path / "cache")
+
+
+@pytest.mark.deep
+def test_of_processes_that_need_a_function_at_once_one_compiles_it(package: Path, tmp_path: Path) -> None:
+    (package / "one.py").write_text("FACTOR = 3.0\n" + TWICE)
+    with ThreadPoolExecutor(3) as pool:
+        anew = list(pool.map(lambda _: compiled_anew(package, tmp_path / "cache"), range(3)))
+    assert sorted(anew) == [False, False, True]
 
 
 def test_the_simulator_names_all_of_its_modules_with_compiled_functions() -> None:
