@@ -63,6 +63,7 @@ def test_what_was_measured_is_what_the_analysis_measured(
                 assert value == pytest.approx(wanted, rel=rel), (m.name, step)
 
 
+@pytest.mark.deep
 def test_a_steps_noise_is_what_the_analysis_found(
     scored: RunScores, of_spark: tuple[pd.DataFrame, pd.DataFrame]
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_steps_noise_is_what_the_analysis_found(
     assert [s.noise_pct for s in scored.steps] == pytest.approx(theirs.sort_index().tolist(), abs=1e-6)
 
 
+@pytest.mark.deep
 def test_workers_use_the_cpu_time_that_the_analysis_found(
     of_spark: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
@@ -86,6 +88,7 @@ def test_workers_use_the_cpu_time_that_the_analysis_found(
     assert ours == pytest.approx(theirs, rel=1e-9)
 
 
+@pytest.mark.deep
 def test_errors_are_what_the_analysis_judged(of_spark: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     pairs = of_spark[1]
     pairs = pairs[(pairs["verdict"] == "judged") & (pairs["source_step"] != pairs["proposed_step"])]

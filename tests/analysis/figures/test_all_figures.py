@@ -151,6 +151,7 @@ def test_a_run_without_any_latency_has_a_timeline(results: Results, tmp_path: Pa
     assert texts == ["none is measured"] * len(data.steps)
 
 
+@pytest.mark.deep
 def test_a_topology_with_two_branches_is_drawn_too(unusual: Mapping[str, Results], tmp_path: Path) -> None:
     with style.styled(QUICK):
         kinds = all_figures.chosen(["queue-waits", "stages-by-step"])

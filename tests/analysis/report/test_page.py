@@ -191,9 +191,8 @@ def reported(results: Results) -> str:
     return (results.run.path / "report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.deep) if n == "thirteen steps" else n for n in UNUSUAL]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("name", UNUSUAL)
 def test_unusual_runs_are_reported_too(unusual: Mapping[str, Results], name: str) -> None:
     results = unusual[name]
     text = reported(results)
@@ -201,6 +200,7 @@ def test_unusual_runs_are_reported_too(unusual: Mapping[str, Results], name: str
     Page(text)
 
 
+@pytest.mark.deep
 def test_an_unsteady_steps_pairs_are_gaps_with_a_name(unusual: Mapping[str, Results]) -> None:
     results = unusual["an unsteady step"]
     assert results.summary["verdict"] == "invalid"
@@ -211,6 +211,7 @@ def test_an_unsteady_steps_pairs_are_gaps_with_a_name(unusual: Mapping[str, Resu
     assert "drift of 30 %" in reported(results)
 
 
+@pytest.mark.deep
 def test_what_was_not_measured_says_so(unusual: Mapping[str, Results]) -> None:
     results = unusual["not measured"]
     assert results.summary["measured"] is False
@@ -218,6 +219,7 @@ def test_what_was_not_measured_says_so(unusual: Mapping[str, Results]) -> None:
     assert "Not a measurement" in reported(results)
 
 
+@pytest.mark.deep
 def test_a_declined_step_is_told_and_is_no_check(unusual: Mapping[str, Results]) -> None:
     results = unusual["an unsteady step"]
     declined = CheckResult(DECLINED, "valid", 7, "scheduler a<b has no plan")
@@ -226,6 +228,7 @@ def test_a_declined_step_is_told_and_is_no_check(unusual: Mapping[str, Results])
     assert sections.check_grid(told) == sections.check_grid(results)
 
 
+@pytest.mark.deep
 def test_text_from_files_cannot_become_markup(unusual: Mapping[str, Results]) -> None:
     assert "<script>alert" not in reported(unusual["markup in a text"])
 
