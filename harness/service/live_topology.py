@@ -147,7 +147,9 @@ def observe_of(
     span: RowSpan | None = None,
     running: PhysicalPlan | None = None,
 ) -> Observation:
-    """Return what was measured since a plan is in force, at most the rows' span.
+    """Return what was measured since a plan is in force and its burn-in is over, at most the rows' span.
+
+    Where the plan is in force for less than two burn-ins, all since then is returned, and is not steady.
 
     Parameters
     ----------
@@ -161,12 +163,17 @@ def observe_of(
     """
     kept = topology.plan
     plan = kept.plan if running is None else running
+    in_force_ms = kept.at_epoch_ms
     if span is None:
         newest_ms = pc.max(live.table["bucket_end_ms"]).as_py() or live.span.until_ms
-        since_ms = 0 if running is None else _last_elsewhere_ms(running, live.table)
-        span = RowSpan(max(live.span.since_ms, kept.at_epoch_ms, since_ms), int(newest_ms))
-    span = RowSpan(min(span.since_ms, span.until_ms - 1), span.until_ms)
-    return observe_span(plan, topology.settings(), _of_span(live.table, span), span)
+        if running is not None:
+            in_force_ms = max(in_force_ms, _last_elsewhere_ms(running, live.table))
+        span = RowSpan(max(live.span.since_ms, in_force_ms), int(newest_ms))
+    burn_in_ms = round(1e3 * topology.experiment.measure.burn_in.least_s)
+    steady = span.until_ms - in_force_ms >= 2 * burn_in_ms
+    first_ms = max(span.since_ms, in_force_ms + burn_in_ms) if steady else span.since_ms
+    span = RowSpan(min(first_ms, span.until_ms - 1), span.until_ms)
+    return observe_span(plan, topology.settings(), _of_span(live.table, span), span, steady=steady)
 
 
 def loads_of(source: Observation) -> tuple[ExecutorLoad, ...]:

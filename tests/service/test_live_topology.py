@@ -26,7 +26,7 @@ from harness.schemas.measures import LATENCIES
 from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
 from harness.service.charts import Band, line_chart
-from harness.service.live_topology import ExecutorLoad, pressure_alerts, view_live
+from harness.service.live_topology import ExecutorLoad, observe_of, pressure_alerts, view_live
 from harness.service.placing import UnusablePlan
 from harness.service.proposals import predict_left, predict_proposed
 
@@ -150,6 +150,19 @@ def test_the_plan_in_force_may_be_told_by_who_asks(tmp_path: Path) -> None:
     asked = {**placement, "from": {**labels(changed), "spout[9-9]": "node-1:6700"}}
     with pytest.raises(UnusablePlan, match=r"from: 'spout\[9-9\]'"):
         predict_left(known, rows, ProposalAsked.model_validate(asked))
+
+
+def test_of_a_plan_that_just_came_into_force_no_latency_is_an_anchor(tmp_path: Path) -> None:
+    """Its first burn-in is left out once as much came after it; until then all is read, and is not steady."""
+    known = left_running(tmp_path)
+    burn_in_s = known.experiment.measure.burn_in.least_s
+    rows = live()
+    newest_ms = pc.max(rows.table["bucket_end_ms"]).as_py()
+    for age_s, steady, left_s in ((2.5, True, 1.5), (1.5, False, 1.5)):
+        at_ms = newest_ms - round(1e3 * age_s * burn_in_s)
+        known.keep_plan(KeptPlan(at_epoch_ms=at_ms, seen="found", plan=known.plan.plan))
+        found = observe_of(known, rows)
+        assert (found.steady, found.interval_s) == (steady, left_s * burn_in_s)
 
 
 def test_nimbus_plug_in_reads_the_latencies_that_are_predicted() -> None:

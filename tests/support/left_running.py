@@ -44,7 +44,7 @@ def left_running(folder: Path, name: str = "words", url: str = "http://127.0.0.1
     experiment = Experiment.model_validate(given)
     facts = SubmittedFacts(
         topology=f"{name}-of-storm",
-        at_epoch_ms=interval.start_epoch_ms,
+        at_epoch_ms=interval.start_epoch_ms - round(1e3 * experiment.measure.burn_in.least_s),
         cluster=shape,
         storm_version="2.8.3",
         settings=experiment.storm_settings(),

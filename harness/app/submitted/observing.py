@@ -44,8 +44,15 @@ class Outlook(NamedTuple):
     high_ms: float
 
 
-def observe_span(plan: PhysicalPlan, settings: Settings, rows: pa.Table, span: RowSpan) -> Observation:
+def observe_span(
+    plan: PhysicalPlan, settings: Settings, rows: pa.Table, span: RowSpan, steady: bool = True
+) -> Observation:
     """Return a span's rows as an observation; the plan was in force all the time.
+
+    Parameters
+    ----------
+    steady : bool
+        Whether a burn-in lies before the span.
 
     Raises
     ------
@@ -67,6 +74,7 @@ def observe_span(plan: PhysicalPlan, settings: Settings, rows: pa.Table, span: R
         metrics=metrics.to_pandas(),
         latency=LATENCY.empty_table().to_pandas(),
         hop_records=False,
+        steady=steady,
     )
 
 
