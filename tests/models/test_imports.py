@@ -16,9 +16,9 @@ ALLOWED = {
     *("harness.errors", "harness.plans", "harness.protocols", "harness.schemas"),
 }
 REGISTRY = {"harness.machine.plug_ins", "inspect"}  # the package itself finds models by name
-COMPILER = {"ast", "contextlib", "hashlib", "importlib.resources", "os", "pathlib"}
-COMPILER |= {"numba", "numba.core.caching"}
-"""Keeps compiled code on disk, named after the package's code."""
+COMPILER = {"ast", "contextlib", "fcntl", "hashlib", "importlib.resources", "os", "pathlib"}
+COMPILER |= {"numba", "numba.core.caching", "numba.core.compiler_lock"}
+"""Keeps compiled code on disk, named after the package's code, and made by one process at a time."""
 RESOURCES = {"json", "importlib.resources"}
 """The one file that a model reads: its calibration (``calibration.json``), which is part of the package."""
 
