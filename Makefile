@@ -10,8 +10,8 @@ STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j submitted)
 FIRST_RUN := tests/system/test_first_run.py
 # Starts a cluster by command, at the ports that the shared one of test-system has.
 TUTORIAL := tests/system/test_tutorial.py
-# One experiment on hosts, from provisioning to the end, its network and quotas; test-long has all others, too.
-ONE_OF_HOSTS := $(patsubst %,tests/hosts/test_%.py,cluster experiment left link quotas tls zz_end)
+# One experiment on hosts, from provisioning to the end, their network, quotas and what a worker may reach.
+ONE_OF_HOSTS := $(patsubst %,tests/hosts/test_%.py,cluster experiment hostile_worker left link quotas tls zz_end)
 RESULTS := build/tests
 # Each line of a group says whose it is. Ctrl-C ends the tests, not what shows their last words.
 SHELL := bash
