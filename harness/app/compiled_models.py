@@ -44,8 +44,10 @@ def _from_the_end(command: list[str]) -> Iterator[None]:
     environment = {**os.environ, kept_code.AHEAD: "yes"}
     silent = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=silent, stderr=silent, env=environment) as process:
-        yield
-        process.terminate()
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def compile_models() -> None:

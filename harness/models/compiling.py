@@ -24,6 +24,8 @@ from numba.core.compiler_lock import global_compiler_lock
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Compilation = Callable[[tuple[object, ...]], object]
+"""Compiles a function for arguments of some types."""
 
 AHEAD = "HARNESS_COMPILES_AHEAD"
 """Environment variable of a process in which kept functions only note what they are called with."""
@@ -126,19 +128,18 @@ def kept(function: Callable[P, R], place: str, **options: object) -> Callable[P,
     with _settings(CACHE_DIR=place, CACHE_LOCATOR_CLASSES=_LOCATORS):
         compiled = jitted(function, cache=True, **options)
     dispatcher = cast("_Dispatcher", compiled)
-    dispatcher.compile = _in_one_process(dispatcher.compile, Path(place) / f"{function.__qualname__}.lock")
+    name = f"{function.__module__}.{function.__qualname__}"  # functions of one name may call each other
+    dispatcher.compile = _in_one_process(dispatcher.compile, Path(place) / f"{name}.lock")
     return _noting(function, dispatcher) if AHEAD in os.environ else compiled
 
 
 class _Dispatcher(Protocol):
-    """Numba's, as far as it is used here: ``compile`` takes the types of a function's arguments."""
+    """Numba's, as far as it is used here."""
 
-    compile: Callable[[tuple[object, ...]], object]
+    compile: Compilation
 
 
-def _in_one_process(
-    compile_one: Callable[[tuple[object, ...]], object], lock: Path
-) -> Callable[[tuple[object, ...]], object]:
+def _in_one_process(compile_one: Compilation, lock: Path) -> Compilation:
     """Return the same, where processes wait for one that compiles the function, and take over its code.
 
     Numba's own lock is taken first, as whoever compiles a caller has it when it comes to the function.

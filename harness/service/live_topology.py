@@ -125,7 +125,7 @@ def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
     except HarnessError as why:
         troubles.append(str(why))
     try:
-        source = observe_of(topology, live, span)
+        source = observe_of(topology, live)
         loads = loads_of(source)
     except HarnessError as why:
         troubles.append(f"capacity: {why}")
@@ -142,10 +142,7 @@ def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
 
 
 def observe_of(
-    topology: SubmittedTopology,
-    live: LiveRows,
-    span: RowSpan | None = None,
-    running: PhysicalPlan | None = None,
+    topology: SubmittedTopology, live: LiveRows, running: PhysicalPlan | None = None
 ) -> Observation:
     """Return what was measured since a plan is in force and its burn-in is over, at most the rows' span.
 
@@ -163,16 +160,15 @@ def observe_of(
     """
     kept = topology.plan
     plan = kept.plan if running is None else running
-    in_force_ms = kept.at_epoch_ms
-    if span is None:
-        newest_ms = pc.max(live.table["bucket_end_ms"]).as_py() or live.span.until_ms
-        if running is not None:
-            in_force_ms = max(in_force_ms, _last_elsewhere_ms(running, live.table))
-        span = RowSpan(max(live.span.since_ms, in_force_ms), int(newest_ms))
+    since_ms = kept.at_epoch_ms
+    if running is not None:
+        since_ms = max(since_ms, _last_elsewhere_ms(running, live.table))
+    newest_ms = int(pc.max(live.table["bucket_end_ms"]).as_py() or live.span.until_ms)
     burn_in_ms = round(1e3 * topology.experiment.measure.burn_in.least_s)
-    steady = span.until_ms - in_force_ms >= 2 * burn_in_ms
-    first_ms = max(span.since_ms, in_force_ms + burn_in_ms) if steady else span.since_ms
-    span = RowSpan(min(first_ms, span.until_ms - 1), span.until_ms)
+    steady = newest_ms - since_ms >= 2 * burn_in_ms
+    if steady:
+        since_ms += burn_in_ms
+    span = RowSpan(min(max(live.span.since_ms, since_ms), newest_ms - 1), newest_ms)
     return observe_span(plan, topology.settings(), _of_span(live.table, span), span, steady=steady)
 
 
