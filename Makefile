@@ -23,7 +23,7 @@ MAVEN := mvn -B -Dstyle.color=never -f storm-topologies/pom.xml
 RUNNER_FETCHED = $(MAVEN) -q test -pl instrumentation -Dtest=HistogramTest
 
 .PHONY: setup setup-dev setup-deep servers storms published run test test-deep test-long test-measured test-beside test-units test-first-run
-.PHONY: test-java test-python test-system test-tutorial test-alone test-others test-storms test-stores test-hosts test-every-host reliability slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
+.PHONY: test-java test-python test-system test-tutorial test-alone test-others test-storms test-stores test-hosts test-every-host reliability headlines slowest lint bench bench-scale lock docs nightly audit sbom pins wheel wheel-try
 
 setup: ## what every command needs but forecasts, provisioning, tests and benches; quick when nothing changed
 	@bash scripts/setup.sh
@@ -113,6 +113,9 @@ test-every-host: servers setup-deep ## and hosts that exist, their stores and tr
 
 reliability: servers setup-deep ## the tests of docs/reliability.md, with their figures (at most 40 minutes)
 	@$(PY) scripts/reliability.py
+
+headlines: servers setup-deep ## measure anew all that reports/headlines.md has (about five hours)
+	@bash scripts/headlines.sh
 
 slowest: ## the 25 slowest tests of the last test runs, and those that failed
 	@$(PY) scripts/slowest_tests.py $(RESULTS) $(wildcard storm-topologies/*/target/surefire-reports)

@@ -1,12 +1,14 @@
 """Cost of a message on a machine: measured as an experiment, fitted, and kept for tuners.
 
-The experiment is a topology of two executors in different workers that do nothing but send and receive. Every
-batch size and tuple size is a stream of its own (``SaturatedPair`` of the topologies' jar). The streams take
-turns within one submission, so that disturbances of the machine are spread over all of them.
+The experiment is a topology of two executors in different workers that do nothing but send and receive, and
+as much user code as asked for. Every batch size, tuple size and time of user code is a stream of its own
+(``SaturatedPair`` of the topologies' jar). The streams take turns within one submission, so that disturbances
+of the machine are spread over all of them.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -50,14 +52,40 @@ MATTERS = (
 """Settings of Storm by which a message costs something else; of the ackers only whether there are any."""
 
 
+class StreamSizes(NamedTuple):
+    """Tuples in a message, bytes of a tuple's payload, and microseconds of user code for each tuple."""
+
+    batch: int
+    payload_bytes: int
+    work_us: int
+
+    @classmethod
+    def of(cls, stream: str) -> StreamSizes:
+        """Return the sizes that a stream's name says.
+
+        Examples
+        --------
+        >>> StreamSizes.of("b10-t100-w50")
+        StreamSizes(batch=10, payload_bytes=100, work_us=50)
+        """
+        return cls(*(int(part[1:]) for part in stream.split("-")))
+
+    @property
+    def stream(self) -> str:
+        """Name of the stream, as ``SaturatedPair`` has it."""
+        return f"b{self.batch}-t{self.payload_bytes}-w{self.work_us}"
+
+
 class MeasuredStream(NamedTuple):
-    """Throughputs of one batch size and tuple size.
+    """Throughputs of one batch size, tuple size and time of user code.
 
     Attributes
     ----------
     batch : int
     payload_bytes : int
         As it was asked for.
+    work_us : int
+        User code in the sender, a tuple.
     tuple_bytes : float
         As it was serialised in batches.
     throughputs_tps : tuple of float
@@ -66,19 +94,27 @@ class MeasuredStream(NamedTuple):
 
     batch: int
     payload_bytes: int
+    work_us: int
     tuple_bytes: float
     throughputs_tps: tuple[float, ...]
 
 
 def message_experiment(
-    batches: Sequence[int], sizes: Sequence[int], rounds: int, phase_s: int, overrides: Mapping[str, object]
+    batches: Sequence[int],
+    sizes: Sequence[int],
+    works_us: Sequence[int],
+    rounds: int,
+    phase_s: int,
+    overrides: Mapping[str, object],
 ) -> Experiment:
-    """Return the experiment that measures throughputs of all batch and tuple sizes.
+    """Return the experiment that measures throughputs of all batch sizes, tuple sizes and times of user code.
 
     Parameters
     ----------
     batches, sizes : sequence of int
         Tuples in a message, and bytes of a tuple's payload: two of each at least.
+    works_us : sequence of int
+        User code in the sender, microseconds a tuple.
     rounds, phase_s : int
         How often each stream has a phase, and of how many seconds.
     overrides : mapping
@@ -92,11 +128,14 @@ def message_experiment(
     for name, listed in (("batches", batches), ("sizes", sizes)):
         if len(set(listed)) < 2 or min(listed) < 1:
             raise UsageError(f"--{name} {','.join(map(str, listed))}: give two or more, of at least 1")
+    if min(works_us) < 0:
+        raise UsageError(f"--work-us {','.join(map(str, works_us))}: give no times below 0")
     if phase_s < 3 or rounds < 1:
         raise UsageError("a phase has 3 seconds at least, and there is one round at least")
-    streams = {f"{SENDER}:{_stream(b, t)}": b for b, t in product(batches, sizes)}
+    cells = itertools.starmap(StreamSizes, product(batches, sizes, works_us))
+    streams = {f"{SENDER}:{cell.stream}": cell.batch for cell in cells}
     interval_s = round(rounds * len(streams) * (phase_s + TURN_S))
-    lists = [",".join(map(str, dict.fromkeys(listed))) for listed in (batches, sizes)]
+    lists = [",".join(map(str, dict.fromkeys(listed))) for listed in (batches, sizes, works_us)]
     return Experiment.model_validate(
         {
             "name": NAME,
@@ -141,9 +180,9 @@ def measured_streams(run: Run) -> tuple[MeasuredStream, ...]:
     seen = observation(run, experiment, 0)
     sizes = tuple_bytes(seen)
     return tuple(
-        MeasuredStream(batch, payload, sizes[payload], measured)
-        for (batch, payload), measured in sorted(throughputs(seen).items())
-        if payload in sizes
+        MeasuredStream(*cell, sizes[cell.payload_bytes], measured)
+        for cell, measured in sorted(throughputs(seen).items())
+        if cell.payload_bytes in sizes
     )
 
 
@@ -156,11 +195,11 @@ def fit_streams(streams: Sequence[MeasuredStream]) -> FittedMessageCost:
         When they do not tell the three apart.
     """
     return fit_message_cost(
-        [ThroughputRow(s.batch, s.tuple_bytes, tps) for s in streams for tps in s.throughputs_tps]
+        [ThroughputRow(s.batch, s.tuple_bytes, tps, s.work_us) for s in streams for tps in s.throughputs_tps]
     )
 
 
-def throughputs(seen: Observation) -> dict[tuple[int, int], tuple[float, ...]]:
+def throughputs(seen: Observation) -> dict[StreamSizes, tuple[float, ...]]:
     """Return tuples a second by stream and phase: of buckets that are one stream's as are those beside."""
     mine = seen.metrics[
         (seen.metrics["measurement"] == Metric.TRANSFERRED) & (seen.metrics["component"] == SENDER)
@@ -172,12 +211,12 @@ def throughputs(seen: Observation) -> dict[tuple[int, int], tuple[float, ...]]:
     busy = np.where(counts > 0, 1, 0).sum(axis=1) == 1
     stream = np.where(busy, counts.argmax(axis=1), -1)
     seconds = np.diff(table.index.to_numpy()) / 1000
-    found: dict[tuple[int, int], list[list[float]]] = {}
+    found: dict[StreamSizes, list[list[float]]] = {}
     inner_before = False
     for i in range(1, len(stream) - 1):
         inner = stream[i] >= 0 and stream[i - 1] == stream[i] == stream[i + 1]
         if inner:
-            phases = found.setdefault(_sizes(str(table.columns[stream[i]])), [])
+            phases = found.setdefault(StreamSizes.of(str(table.columns[stream[i]])), [])
             if not inner_before:
                 phases.append([])
             phases[-1].append(float(counts[i, stream[i]] / seconds[i - 1]))
@@ -191,21 +230,12 @@ def tuple_bytes(seen: Observation) -> dict[int, float]:
     sums: pd.Series[float] = rows.groupby(["stream", "field"], observed=True)["value"].sum()
     found: dict[int, tuple[int, float]] = {}
     for stream in sums.index.get_level_values("stream").unique():
-        batch, payload = _sizes(str(stream))
+        batch, payload, _ = StreamSizes.of(str(stream))
         written = sums.get((stream, MetricField.BYTES), 0.0)
         tuples = sums.get((stream, MetricField.BYTES_TUPLES), 0.0)
         if tuples > 0 and batch > found.get(payload, (0, 0.0))[0]:
             found[payload] = batch, float(written / tuples)
     return {payload: size for payload, (_, size) in found.items()}
-
-
-def _stream(batch: int, payload: int) -> str:
-    return f"b{batch}-t{payload}"
-
-
-def _sizes(stream: str) -> tuple[int, int]:
-    batch, payload = stream.removeprefix("b").split("-t")
-    return int(batch), int(payload)
 
 
 def keep(run: Run, fit: FittedMessageCost) -> Path:

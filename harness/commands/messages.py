@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 @click.command("measure-messages")
 @click.option("--batches", default="1,10,100,1000", show_default=True, help="Tuples in a message.")
 @click.option("--sizes", default="8,100,1000", show_default=True, help="Bytes of a tuple's payload.")
-@click.option("--rounds", default=4, show_default=True, help="Phases of each batch and tuple size.")
+@click.option("--work-us", default="0", show_default=True,
+              help="User code in the sender, microseconds a tuple.")  # fmt: skip
+@click.option(
+    "--rounds", default=4, show_default=True, help="Phases of each batch size, tuple size and time."
+)
 @click.option("--phase-s", default=3, show_default=True, help="Seconds of a phase.")
 @click.option("--jit", type=click.Choice(["c1", "full"]), default="c1", show_default=True,
               help="Compiler of the workers, as cluster.worker_jit.")  # fmt: skip
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 def measure_messages(  # noqa: PLR0913 (an argument an option)
     batches: str,
     sizes: str,
+    work_us: str,
     rounds: int,
     phase_s: int,
     jit: str,
@@ -61,13 +66,14 @@ def measure_messages(  # noqa: PLR0913 (an argument an option)
     \b
     harness measure-messages
     harness measure-messages --batches 1,5,20,100 --rounds 8
+    harness measure-messages --batches 1,100 --work-us 0,10,100,1000
     harness measure-messages --from runs/message-costs/20260102T030405Z
     """
     from harness.app.message_costs import fit_streams, keep, measured_streams
     from harness.runs import Run
 
     if measured is None:
-        cells = (_numbers("--batches", batches), _numbers("--sizes", sizes))
+        cells = (_numbers("--batches", batches), _numbers("--sizes", sizes), _numbers("--work-us", work_us))
         run = _measure(cells, rounds, phase_s, jit, runs, wait, shared_loopback)
     else:
         run = Run(measured)
@@ -75,7 +81,15 @@ def measure_messages(  # noqa: PLR0913 (an argument an option)
     fit = fit_streams(streams)
     path = keep(run, fit)
     table = Table(box=None, pad_edge=False)
-    for column in ("batch", "payload", "bytes a tuple", "phases", "tuples/s, least to most", "fitted"):
+    for column in (
+        "batch",
+        "payload",
+        "bytes a tuple",
+        "user code, us",
+        "phases",
+        "tuples/s, least to most",
+        "fitted",
+    ):
         table.add_column(column, justify="right")
     for s in streams:
         rates = s.throughputs_tps
@@ -83,9 +97,10 @@ def measure_messages(  # noqa: PLR0913 (an argument an option)
             str(s.batch),
             str(s.payload_bytes),
             f"{s.tuple_bytes:.1f}",
+            str(s.work_us),
             str(len(rates)),
             f"{min(rates):,.0f} to {max(rates):,.0f}",
-            f"{fit.throughput_tps(s.batch, s.tuple_bytes):,.0f}",
+            f"{fit.throughput_tps(s.batch, s.tuple_bytes, s.work_us):,.0f}",
         )
     Console(width=max(110, err.width)).print(table)
     for name, unit, cost in (
@@ -107,7 +122,7 @@ def _numbers(option: str, listed: str) -> list[int]:
 
 
 def _measure(
-    cells: tuple[list[int], list[int]],
+    cells: tuple[list[int], list[int], list[int]],
     rounds: int,
     phase_s: int,
     jit: str,

@@ -1,10 +1,10 @@
 """The cost of a message from measured throughputs: least squares for n, s and the processing time.
 
-A sender that is never short of input takes ppt + n / b + t s for a tuple (equation 3 of Aeolus). The fit
-minimises the squared difference of logarithms, in which twice and half the throughput are as wrong as one
-another. The inverse throughput is linear in 1 / b and t, but its relative errors are no good measure. Those
-errors are at most 1 where the fit is too fast and without bound where the fit is too slow. So they would draw
-the fit to costs that are too small.
+A sender that is never short of input takes ppt + n / b + t s for a tuple (equation 3 of Aeolus). Part of ppt
+may be user code whose time is known. The fit minimises the squared difference of logarithms, in which twice
+and half the throughput are as wrong as one another. The inverse throughput is linear in 1 / b and t, but its
+relative errors are no good measure. Those errors are at most 1 where the fit is too fast and without bound
+where the fit is too slow. So they would draw the fit to costs that are too small.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ LEAST = 1e-9
 
 
 class ThroughputRow(NamedTuple):
-    """One measured throughput: tuples a second of one sending executor at a batch and tuple size."""
+    """One measured throughput: tuples a second of one sending executor, with so much user code a tuple."""
 
     batch: int
     tuple_bytes: float
     throughput_tps: float
+    work_us: float = 0.0
 
 
 class FittedCost(NamedTuple):
@@ -51,10 +52,10 @@ class FittedMessageCost(NamedTuple):
     per_byte_ns : FittedCost
         The paper's s.
     ppt_us : FittedCost
-        Processing time of one tuple in the sender.
+        Processing time of one tuple in the sender, without known user code.
     worst_error_pct : float
-        Largest deviation of a fitted throughput from the geometric mean of those measured at one batch and
-        tuple size.
+        Largest deviation of a fitted throughput from the geometric mean of those measured at one batch size,
+        tuple size and time of user code.
     rows : int
     """
 
@@ -64,10 +65,10 @@ class FittedMessageCost(NamedTuple):
     worst_error_pct: float
     rows: int
 
-    def throughput_tps(self, batch: int, tuple_bytes: float) -> float:
+    def throughput_tps(self, batch: float, tuple_bytes: float, work_us: float = 0.0) -> float:
         """Return the fitted throughput of a sender that is never short of input (equation 3 of Aeolus)."""
         costs_us = self.overhead_us.value / batch + tuple_bytes * self.per_byte_ns.value / 1000
-        return 1e6 / (costs_us + self.ppt_us.value)
+        return 1e6 / (costs_us + self.ppt_us.value + work_us)
 
     def as_json(self) -> dict[str, object]:
         """Return the estimates, each with the ends of its interval, and how well they fit."""
@@ -98,9 +99,10 @@ def fit_message_cost(rows: Sequence[ThroughputRow], level: float = 0.95) -> Fitt
     >>> [round(c.value, 6) for c in (fit.overhead_us, fit.per_byte_ns, fit.ppt_us)]
     [50.0, 4.0, 2.0]
     """
-    batch, size, tps = np.array(rows, dtype=np.float64).reshape(-1, 3).T
-    if not (np.isfinite(tps).all() and (tps > 0).all() and (batch >= 1).all() and (size >= 0).all()):
-        raise UsageError("a row has a batch below 1, a negative size, or no throughput above 0")
+    batch, size, tps, work_us = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+    sound = np.isfinite(tps) & (tps > 0) & (batch >= 1) & (size >= 0) & (work_us >= 0)
+    if not sound.all():
+        raise UsageError("a row has a batch below 1, a negative size or time, or no throughput above 0")
     # in microseconds, bytes in thousands: columns of like size
     columns = np.stack([1 / batch, size / 1000, np.ones(batch.size)], axis=1)
     free = batch.size - columns.shape[1]
@@ -110,13 +112,13 @@ def fit_message_cost(rows: Sequence[ThroughputRow], level: float = 0.95) -> Fitt
             "measure at least four, with two batch sizes and two tuple sizes",
         )
     log_us = np.log(1e6 / tps)
-    start = np.linalg.lstsq(columns * (tps / 1e6)[:, None], np.ones(batch.size), rcond=None)[0]
+    start = np.linalg.lstsq(columns * (tps / 1e6)[:, None], 1 - work_us * tps / 1e6, rcond=None)[0]
 
     def errors(costs: FloatArray) -> FloatArray:
-        return np.asarray(np.log(columns @ costs) - log_us, dtype=np.float64)
+        return np.asarray(np.log(columns @ costs + work_us) - log_us, dtype=np.float64)
 
     def slopes(costs: FloatArray) -> FloatArray:
-        return np.asarray(columns / (columns @ costs)[:, None], dtype=np.float64)
+        return np.asarray(columns / (columns @ costs + work_us)[:, None], dtype=np.float64)
 
     found = optimize.least_squares(
         errors,
@@ -134,7 +136,7 @@ def fit_message_cost(rows: Sequence[ThroughputRow], level: float = 0.95) -> Fitt
     n, s, ppt = (
         FittedCost(float(c), float(max(c - r, 0.0)), float(c + r)) for c, r in zip(costs, reach, strict=True)
     )
-    cells = set(zip(batch.tolist(), size.tolist(), strict=True))
-    off = [float(error[(batch == b) & (size == t)].mean()) for b, t in cells]
+    cells = set(zip(batch.tolist(), size.tolist(), work_us.tolist(), strict=True))
+    off = [float(error[(batch == b) & (size == t) & (work_us == w)].mean()) for b, t, w in cells]
     worst = max(abs(math.expm1(-o)) for o in off)
     return FittedMessageCost(n, s, ppt, float(100 * worst), batch.size)

@@ -51,22 +51,22 @@ def with_rows(rows: list[tuple[Metric, MetricField, str, int, float]]) -> Observ
 
 def test_a_phase_is_its_buckets_that_lie_between_others_of_the_same_stream() -> None:
     """First 40 and 60 of two streams, then 900, 1000 and 1100 of one, whose middle bucket counts."""
-    counts = [("b1-t8", 1, 40.0), ("b10-t8", 1, 60.0)]
-    counts += [("b1-t8", k, v) for k, v in ((2, 900.0), (3, 1000.0), (4, 1100.0))]
-    counts += [("b1-t8", 5, 5.0), ("b10-t8", 5, 5.0)]
-    counts += [("b10-t8", k, v) for k, v in ((6, 10.0), (7, 2000.0), (8, 2200.0), (9, 10.0))]
-    counts += [("b1-t8", k, v) for k, v in ((10, 9.0), (11, 1500.0), (12, 9.0))]
+    counts = [("b1-t8-w0", 1, 40.0), ("b10-t8-w0", 1, 60.0)]
+    counts += [("b1-t8-w0", k, v) for k, v in ((2, 900.0), (3, 1000.0), (4, 1100.0))]
+    counts += [("b1-t8-w0", 5, 5.0), ("b10-t8-w0", 5, 5.0)]
+    counts += [("b10-t8-w0", k, v) for k, v in ((6, 10.0), (7, 2000.0), (8, 2200.0), (9, 10.0))]
+    counts += [("b1-t8-w0", k, v) for k, v in ((10, 9.0), (11, 1500.0), (12, 9.0))]
     seen = with_rows([(Metric.TRANSFERRED, MetricField.COUNT, s, 1000 * k, v) for s, k, v in counts])
-    assert throughputs(seen) == {(1, 8): (1000.0, 1500.0), (10, 8): (2100.0,)}
+    assert throughputs(seen) == {(1, 8, 0): (1000.0, 1500.0), (10, 8, 0): (2100.0,)}
 
 
 def test_the_largest_batches_say_what_a_tuple_has_in_bytes() -> None:
     rows = [
         (Metric.BATCH, field, stream, 1000, value)
         for stream, size, tuples in (
-            ("b10-t8", 120.0, 10.0),
-            ("b100-t8", 900.0, 100.0),
-            ("b1-t100", 0.0, 0.0),
+            ("b10-t8-w0", 120.0, 10.0),
+            ("b100-t8-w0", 900.0, 100.0),
+            ("b1-t100-w0", 0.0, 0.0),
         )
         for field, value in ((MetricField.BYTES, size), (MetricField.BYTES_TUPLES, tuples))
     ]
@@ -86,7 +86,7 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    experiment = message_experiment((1, 10), (8, 100), 1, 3, {})
+    experiment = message_experiment((1, 10), (8, 100), (0,), 1, 3, {})
     run = made_run(tmp_path / "a", experiment, "of this kind")
     kept = keep(run, FIT)
     assert json.loads(kept.read_text())["overhead_us"]["value"] == pytest.approx(50)
@@ -106,13 +106,14 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (((1,), (8, 100), 1, 3), "--batches 1: give two or more"),
-        (((1, 10), (8, 0), 1, 3), "--sizes 8,0: give two or more, of at least 1"),
-        (((1, 10), (8, 100), 1, 2), "a phase has 3 seconds at least"),
+        (((1,), (8, 100), (0,), 1, 3), "--batches 1: give two or more"),
+        (((1, 10), (8, 0), (0,), 1, 3), "--sizes 8,0: give two or more, of at least 1"),
+        (((1, 10), (8, 100), (0, -1), 1, 3), "--work-us 0,-1: give no times below 0"),
+        (((1, 10), (8, 100), (0,), 1, 2), "a phase has 3 seconds at least"),
     ],
 )
 def test_sizes_that_tell_nothing_are_refused(
-    asked: tuple[tuple[int, ...], tuple[int, ...], int, int], says: str
+    asked: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
         message_experiment(*asked, {})

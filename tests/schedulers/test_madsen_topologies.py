@@ -79,7 +79,7 @@ def test_albic_brings_groups_of_planes_to_their_senders() -> None:
 
 
 def test_a_bots_edits_are_in_one_group_and_the_others_make_up_for_it() -> None:
-    """The first user's share is 1 / H of 50,000 and 1.2, within four standard errors of 1,500 edits."""
+    """The first user's share is 1 / H of 50,000 and 1.2, within three standard errors of 1,000 edits."""
     seen = first_period("wikipedia-edits")
     harmonic = (np.arange(1, wikipedia_edits.USERS + 1) ** -wikipedia_edits.USER_EXPONENT).sum()
     users = seen.problem.loads[:20]

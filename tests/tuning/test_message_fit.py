@@ -34,6 +34,20 @@ def test_exact_throughputs_give_their_costs_back(n: float, s: float, ppt: float)
     assert fit.worst_error_pct < 1e-6
 
 
+@given(st.floats(0.5, 500), st.floats(0.5, 50), st.floats(0.5, 100), st.floats(0, 1000))
+def test_known_user_code_is_no_part_of_the_costs(n: float, s: float, ppt: float, work_us: float) -> None:
+    """It adds to the time of a tuple (equation 3 of Aeolus), so throughputs with it give the same costs."""
+    plain = rows(n, s, ppt)
+    worked = [
+        r._replace(throughput_tps=1e6 / (1e6 / r.throughput_tps + work_us), work_us=work_us) for r in plain
+    ]
+    fit = fit_message_cost([*plain, *worked])
+    assert values(fit) == pytest.approx([n, s, ppt], rel=1e-5)
+    assert fit.throughput_tps(10, 100, work_us) == pytest.approx(
+        1e6 / (ppt + n / 10 + s / 10 + work_us), rel=1e-5
+    )
+
+
 def test_intervals_hold_the_true_costs_as_often_as_they_say() -> None:
     """400 sets of 30 throughputs with 3 % noise: 95 % intervals, give or take 4 standard errors (4.4 %)."""
     rng = np.random.default_rng(3)

@@ -24,13 +24,14 @@ import org.apache.storm.tuple.Values;
 /**
  * A sender that is never short of input and a receiver that counts: what a message costs shows as throughput.
  *
- * <p>{@code SaturatedPair NAME BATCHES SIZES PHASE_MS IN_FLIGHT}, lists separated by commas. There is a stream
- * for each batch size and tuple size, called as {@link #stream}; the batches are made by whoever submits. The
- * sender takes one stream after another, each for a phase, in rounds over all of them that are shuffled anew,
- * and waits between two for its acks, so that what disturbs the machine is spread over all of them.
+ * <p>{@code SaturatedPair NAME BATCHES SIZES WORKS_US PHASE_MS IN_FLIGHT}, lists separated by commas. There is a
+ * stream for each batch size, tuple size and time of user code, called as {@link #stream}; the batches are made by
+ * whoever submits. User code is a loop of the sender before each tuple. The sender takes one stream after another,
+ * each for a phase, in rounds over all of them that are shuffled anew, and waits between two for its acks, so that
+ * what disturbs the machine is spread over all of them.
  */
 public final class SaturatedPair {
-    private static final int ARGUMENTS = 5;
+    private static final int ARGUMENTS = 6;
     private static final int MESSAGE_TIMEOUT_S = 30;
     private static final int LEAST_BATCH = 50;
 
@@ -39,13 +40,14 @@ public final class SaturatedPair {
     /**
      * Submits the topology.
      *
-     * @param args name, batch sizes, tuple sizes in bytes, length of a phase, most batches that are not acked;
-     *     batches below {@value #LEAST_BATCH} count as that
+     * @param args name, batch sizes, tuple sizes in bytes, microseconds of user code a tuple, length of a phase, most
+     *     batches that are not acked; batches below {@value #LEAST_BATCH} count as that
      * @throws Exception from Storm, when the submission is refused
      */
     public static void main(String[] args) throws Exception {
         if (args.length != ARGUMENTS) {
-            throw new IllegalArgumentException("usage: SaturatedPair NAME BATCHES SIZES PHASE_MS IN_FLIGHT");
+            throw new IllegalArgumentException(
+                    "usage: SaturatedPair NAME BATCHES SIZES WORKS_US PHASE_MS IN_FLIGHT");
         }
         Config conf = new Config();
         conf.setNumWorkers(2);
@@ -53,14 +55,22 @@ public final class SaturatedPair {
         StormSubmitter.submitTopology(
                 args[0],
                 conf,
-                topology(numbers(args[1]), numbers(args[2]), Long.parseLong(args[3]), Integer.parseInt(args[4])));
+                topology(
+                        numbers(args[1]),
+                        numbers(args[2]),
+                        numbers(args[3]),
+                        Long.parseLong(args[4]),
+                        Integer.parseInt(args[5])));
     }
 
-    static StormTopology topology(int[] batches, int[] sizes, long phaseMs, int inFlight) {
+    static StormTopology topology(int[] batches, int[] sizes, int[] worksUs, long phaseMs, int inFlight) {
         List<Phase> phases = new ArrayList<>();
         for (int batch : batches) {
             for (int size : sizes) {
-                phases.add(new Phase(stream(batch, size), size, inFlight * Math.max(batch, LEAST_BATCH)));
+                for (int workUs : worksUs) {
+                    String stream = stream(batch, size, workUs);
+                    phases.add(new Phase(stream, size, workUs, inFlight * Math.max(batch, LEAST_BATCH)));
+                }
             }
         }
         TopologyBuilder builder = new TopologyBuilder();
@@ -71,27 +81,29 @@ public final class SaturatedPair {
     }
 
     /**
-     * Names the stream of one batch size and tuple size.
+     * Names the stream of one batch size, tuple size and time of user code.
      *
      * @param batch tuples in a message
      * @param size bytes of a tuple's payload
-     * @return such as {@code b10-t100}
+     * @param workUs microseconds of user code in the sender, a tuple
+     * @return such as {@code b10-t100-w0}
      */
-    static String stream(int batch, int size) {
-        return "b" + batch + "-t" + size;
+    static String stream(int batch, int size, int workUs) {
+        return "b" + batch + "-t" + size + "-w" + workUs;
     }
 
     private static int[] numbers(String listed) {
         return Arrays.stream(listed.split(",")).mapToInt(Integer::parseInt).toArray();
     }
 
-    /** A stream that is sent on for a while, the payload of its tuples, and how many may be unanswered. */
-    record Phase(String stream, int size, int inFlight) implements java.io.Serializable {}
+    /** A stream that is sent on for a while, payload and user code of its tuples, and how many may be unanswered. */
+    record Phase(String stream, int size, int workUs, int inFlight) implements java.io.Serializable {}
 
     /** Emits as fast as it can, with so many tuples at most that are not acked. */
     static final class Sender extends BaseRichSpout {
         private static final long serialVersionUID = 1;
         private static final long NS_PER_MS = 1_000_000;
+        private static final long NS_PER_US = 1_000;
 
         private final ArrayList<Phase> phases;
         private final long phaseNs;
@@ -130,7 +142,17 @@ public final class SaturatedPair {
             }
             if (open < now.inFlight()) {
                 open++;
+                work(now.workUs() * NS_PER_US);
                 collector.emit(now.stream(), new Values(payload), number++);
+            }
+        }
+
+        private void work(long timeNs) {
+            if (timeNs > 0) {
+                long began = clock.getAsLong();
+                while (clock.getAsLong() - began < timeNs) {
+                    Thread.onSpinWait();
+                }
             }
         }
 

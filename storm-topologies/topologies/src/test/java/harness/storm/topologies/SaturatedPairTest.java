@@ -17,10 +17,11 @@ class SaturatedPairTest {
     private final List<String> sent = new ArrayList<>();
     private final List<Object> open = new ArrayList<>();
     private long nowNs;
+    private long tickNs;
 
     private SaturatedPair.Sender sender(SaturatedPair.Phase... phases) {
         var sender = new SaturatedPair.Sender(List.of(phases), 10);
-        sender.open(() -> nowNs, new SpoutOutputCollector(new ISpoutOutputCollector() {
+        sender.open(() -> nowNs += tickNs, new SpoutOutputCollector(new ISpoutOutputCollector() {
             @Override
             public List<Integer> emit(String stream, List<Object> values, Object id) {
                 sent.add(stream + ":" + ((byte[]) values.get(0)).length);
@@ -50,7 +51,7 @@ class SaturatedPairTest {
     }
 
     private static SaturatedPair.Phase phase(int batch, int size, int inFlight) {
-        return new SaturatedPair.Phase(SaturatedPair.stream(batch, size), size, inFlight);
+        return new SaturatedPair.Phase(SaturatedPair.stream(batch, size, 0), size, 0, inFlight);
     }
 
     @Test
@@ -59,7 +60,7 @@ class SaturatedPairTest {
         for (int i = 0; i < 5; i++) {
             sender.nextTuple();
         }
-        assertEquals(List.of("b1-t8:8", "b1-t8:8"), sent);
+        assertEquals(List.of("b1-t8-w0:8", "b1-t8-w0:8"), sent);
         sender.ack(open.get(0));
         sender.nextTuple();
         assertEquals(3, sent.size());
@@ -77,17 +78,29 @@ class SaturatedPairTest {
             assertEquals(i + 1, sent.size());
             sender.ack(open.get(i));
         }
-        Set<String> all = Set.of("b1-t8:8", "b10-t100:100", "b10-t8:8");
+        Set<String> all = Set.of("b1-t8-w0:8", "b10-t100-w0:100", "b10-t8-w0:8");
         assertEquals(all, new HashSet<>(order.subList(0, 3)));
         assertEquals(all, new HashSet<>(order.subList(3, 6)));
     }
 
     @Test
+    void userCodeTakesItsTimeBeforeEachTuple() {
+        tickNs = 1_000;
+        var sender = sender(new SaturatedPair.Phase("worked", 8, 50, 2));
+        sender.nextTuple();
+        long before = nowNs;
+        sender.nextTuple();
+        assertEquals(2, sent.size());
+        assertTrue(nowNs - before >= 50_000, () -> "took " + (nowNs - before) + " ns");
+        assertTrue(nowNs - before <= 55_000, () -> "took " + (nowNs - before) + " ns");
+    }
+
+    @Test
     void theReceiverGetsEveryStream() {
-        StormTopology topology = SaturatedPair.topology(new int[] {1, 10}, new int[] {8}, 10, 1);
+        StormTopology topology = SaturatedPair.topology(new int[] {1, 10}, new int[] {8}, new int[] {0, 50}, 10, 1);
         var inputs = topology.get_bolts().get("receiver").get_common().get_inputs().keySet();
         assertTrue(inputs.stream().allMatch(id -> id.get_componentId().equals("sender")));
-        assertEquals(2, inputs.size());
+        assertEquals(4, inputs.size());
     }
 
     @Test
