@@ -7,6 +7,7 @@ settings and input rate, and nothing else of the run.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -109,6 +110,10 @@ def settings(run: Run, experiment: Experiment) -> Settings:
     )
 
 
+SAYING_S = 10.0
+"""Between two words on how far predictions are."""
+
+
 def predict(
     run: Run, names: Sequence[str] = (), progress: Callable[[str], None] = lambda _: None
 ) -> pa.Table:
@@ -122,7 +127,7 @@ def predict(
     names : sequence of str
         Models; all that are registered when empty.
     progress : callable
-        Takes the models' names.
+        Takes the models' names at first, and every ten seconds how many source steps they have read.
 
     Returns
     -------
@@ -140,8 +145,12 @@ def predict(
     chosen: Mapping[str, Model] = {name: resolve(name) for name in (names or tuple(MODELS))}
     experiment = load(run.path / "experiment.yaml")
     progress(", ".join(chosen))
+    said_s = time.monotonic()
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in chosen}
-    for source in steps:
+    for read, source in enumerate(steps):
+        if time.monotonic() - said_s >= SAYING_S:
+            progress(f"{', '.join(chosen)}, from {read} of {len(steps)} steps so far")
+            said_s = time.monotonic()
         for name, prediction in _predicted_from(run, experiment, source, chosen):
             rows[name] += prediction
     table = pa.Table.from_pylist([row for each in rows.values() for row in each], schema=PREDICTIONS)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from synthetic_run import FakeRun, FakeStep, build
 
-from harness.analysis.judge import predicted_with
+from harness.analysis.judge import predicted_with, predicting
 from harness.analysis.judge.predicting import ensure_predicted, predict
 from harness.runs import Run
 
@@ -51,6 +51,13 @@ def test_other_measurements_are_predicted_from_anew(run: Run) -> None:
     quality = run.step_path(1) / "quality.json"
     quality.write_text(quality.read_text() + "\n")
     assert asked(run) == ["jackson, no-change"]
+
+
+def test_a_long_prediction_says_how_far_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predicting, "SAYING_S", 0.0)
+    said: list[str] = []
+    predict(run, ["no-change"], said.append)
+    assert said == ["no-change", *(f"no-change, from {read} of 2 steps so far" for read in (0, 1))]
 
 
 def test_one_model_asked_again_leaves_the_others_as_they_were(run: Run) -> None:
