@@ -39,6 +39,8 @@ IN_FLIGHT = 20
 """Most batches that are not acked; those of fewer than 50 tuples count as 50."""
 HEAP_MB = 768
 """Heap of each worker: waiting tuples are no reason to collect garbage."""
+LEAST_PHASE_S = 4
+"""Wherever it begins there is a bucket of a second whose neighbours are its stream's as well."""
 TURN_S = 0.5
 """Time that draining adds to a phase, about."""
 MATTERS = (
@@ -130,8 +132,8 @@ def message_experiment(
             raise UsageError(f"--{name} {','.join(map(str, listed))}: give two or more, of at least 1")
     if min(works_us) < 0:
         raise UsageError(f"--work-us {','.join(map(str, works_us))}: give no times below 0")
-    if phase_s < 3 or rounds < 1:
-        raise UsageError("a phase has 3 seconds at least, and there is one round at least")
+    if phase_s < LEAST_PHASE_S or rounds < 1:
+        raise UsageError(f"a phase has {LEAST_PHASE_S} seconds at least, and there is one round at least")
     cells = itertools.starmap(StreamSizes, product(batches, sizes, works_us))
     streams = {f"{SENDER}:{cell.stream}": cell.batch for cell in cells}
     interval_s = round(rounds * len(streams) * (phase_s + TURN_S))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rounds", default=4, show_default=True, help="Phases of each batch size, tuple size and time."
 )
-@click.option("--phase-s", default=3, show_default=True, help="Seconds of a phase.")
+@click.option("--phase-s", default=5, show_default=True, help="Seconds of a phase.")
 @click.option("--jit", type=click.Choice(["c1", "full"]), default="c1", show_default=True,
               help="Compiler of the workers, as cluster.worker_jit.")  # fmt: skip
 @click.option(

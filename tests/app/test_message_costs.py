@@ -86,7 +86,7 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    experiment = message_experiment((1, 10), (8, 100), (0,), 1, 3, {})
+    experiment = message_experiment((1, 10), (8, 100), (0,), 1, 4, {})
     run = made_run(tmp_path / "a", experiment, "of this kind")
     kept = keep(run, FIT)
     assert json.loads(kept.read_text())["overhead_us"]["value"] == pytest.approx(50)
@@ -106,10 +106,10 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (((1,), (8, 100), (0,), 1, 3), "--batches 1: give two or more"),
-        (((1, 10), (8, 0), (0,), 1, 3), "--sizes 8,0: give two or more, of at least 1"),
-        (((1, 10), (8, 100), (0, -1), 1, 3), "--work-us 0,-1: give no times below 0"),
-        (((1, 10), (8, 100), (0,), 1, 2), "a phase has 3 seconds at least"),
+        (((1,), (8, 100), (0,), 1, 4), "--batches 1: give two or more"),
+        (((1, 10), (8, 0), (0,), 1, 4), "--sizes 8,0: give two or more, of at least 1"),
+        (((1, 10), (8, 100), (0, -1), 1, 4), "--work-us 0,-1: give no times below 0"),
+        (((1, 10), (8, 100), (0,), 1, 3), "a phase has 4 seconds at least"),
     ],
 )
 def test_sizes_that_tell_nothing_are_refused(

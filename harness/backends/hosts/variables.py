@@ -26,7 +26,7 @@ supervisor's session, which ends sooner, no longer offers their slots; a campaig
 have not taken (``harness.experiments.campaign.DRAIN_MOST_S``)."""
 
 HEARTBEATS: Mapping[str, object] = {"worker.heartbeat.frequency.secs": 5}
-"""Default 1. At each of them a supervisor connects to Nimbus anew, which by TLS is some 0.14 s of CPU time."""
+"""Default 1. At each a supervisor connects to Nimbus anew, which by TLS is some 0.14 s of CPU time."""
 
 
 TOKEN_FILE = "/etc/harness/storm/influxdb.token"
