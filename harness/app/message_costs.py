@@ -188,6 +188,13 @@ def measured_streams(run: Run) -> tuple[MeasuredStream, ...]:
     )
 
 
+def lost_streams(run: Run, measured: Sequence[MeasuredStream]) -> tuple[str, ...]:
+    """Return the names of the streams of which no whole bucket was measured, in the order asked."""
+    found = {StreamSizes(s.batch, s.payload_bytes, s.work_us).stream for s in measured}
+    asked = (str(key).partition(":")[2] for key in load(run.path / "experiment.yaml").topology.batching)
+    return tuple(stream for stream in asked if stream not in found)
+
+
 def fit_streams(streams: Sequence[MeasuredStream]) -> FittedMessageCost:
     """Fit n, s and ppt to measured throughputs, each phase a row.
 

@@ -69,7 +69,7 @@ def measure_messages(  # noqa: PLR0913 (an argument an option)
     harness measure-messages --batches 1,100 --work-us 0,10,100,1000
     harness measure-messages --from runs/message-costs/20260102T030405Z
     """
-    from harness.app.message_costs import fit_streams, keep, measured_streams
+    from harness.app.message_costs import fit_streams, keep, lost_streams, measured_streams
     from harness.runs import Run
 
     if measured is None:
@@ -103,6 +103,8 @@ def measure_messages(  # noqa: PLR0913 (an argument an option)
             f"{fit.throughput_tps(s.batch, s.tuple_bytes, s.work_us):,.0f}",
         )
     Console(width=max(110, err.width)).print(table)
+    if lost := lost_streams(run, streams):
+        click.echo(f"no whole bucket of {', '.join(lost)}: give more --rounds, or a longer --phase-s")
     for name, unit, cost in (
         ("n, a message", "us", fit.overhead_us),
         ("s, a byte", "ns", fit.per_byte_ns),

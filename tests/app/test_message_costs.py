@@ -15,7 +15,9 @@ import pytest
 from harness.app.message_costs import (
     NAME,
     SENDER,
+    MeasuredStream,
     keep,
+    lost_streams,
     measured_parameters,
     message_experiment,
     throughputs,
@@ -101,6 +103,12 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
     kept.write_text("{}")
     with pytest.raises(UsageError, match="not what harness measure-messages keeps"):
         measured_parameters(run, settings)
+
+
+def test_streams_without_a_whole_bucket_are_named(tmp_path: Path) -> None:
+    run = made_run(tmp_path, message_experiment((1, 10), (8, 100), (0,), 1, 4, {}), "of this kind")
+    measured = [MeasuredStream(1, 8, 0, 10.0, (1000.0,)), MeasuredStream(10, 100, 0, 102.0, (9000.0,))]
+    assert lost_streams(run, measured) == ("b1-t100-w0", "b10-t8-w0")
 
 
 @pytest.mark.parametrize(
