@@ -1,7 +1,7 @@
 """Figures of what batches bring: throughput over batch size, and the gain over user code in the sender.
 
-    harness measure-messages --rounds 8
-    harness measure-messages --batches 1,100 --work-us 0,10,30,100,300,1000,3000
+    harness measure-messages --rounds 6
+    harness measure-messages --batches 1,100 --sizes 8,100 --work-us 0,10,30,100,300,1000 --rounds 3
     python bench/batching_figures.py RUN WORKED_RUN --out reports/figures
 
 Points are geometric means of a stream's phases with 95 % intervals (Student's, of logarithms). Lines are
@@ -106,6 +106,7 @@ def draw_gain(axis: Axes, streams: Sequence[MeasuredStream], fit: FittedMessageC
         axis.plot(fine, lines, color=look.colour, linestyle=look.line)
     axis.axhline(1, color=style.INK, linewidth=0.6)
     axis.set_xscale("symlog", linthresh=LINEAR_US)
+    axis.set_xlim(left=-1)
     axis.set(
         yscale="log",
         xlabel="user code in the sender, us a tuple",
