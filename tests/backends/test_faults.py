@@ -36,6 +36,8 @@ def running(hosts: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     ]
     process = subprocess.Popen(command)
     try:
+        # exec makes its pipe known before its command line
+        until(lambda: str(command[-1]) in psutil.Process(process.pid).cmdline(), "its command line")
         yield process
     finally:
         process.kill()
