@@ -10,7 +10,7 @@ equation 3 of Aeolus with what the first run's fit found. Both runs come out as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,17 +44,19 @@ class Estimate(NamedTuple):
 
 def mean_of(stream: MeasuredStream) -> Estimate:
     """Return the geometric mean of a stream's phases."""
-    return ratio(stream, None)
+    logs = np.log(stream.throughputs_tps)
+    return _of_logs(logs.mean(), *stats.ttest_1samp(logs, 0.0).confidence_interval(0.95))
 
 
-def ratio(above: MeasuredStream, below: MeasuredStream | None) -> Estimate:
+def ratio(above: MeasuredStream, below: MeasuredStream) -> Estimate:
     """Return the ratio of two streams' geometric means, by Welch's interval of logarithms."""
-    logs = [np.log(s.throughputs_tps) for s in (above, below) if s is not None]
-    centre = float(logs[0].mean() - (logs[1].mean() if below else 0.0))
-    parts = [each.var(ddof=1) / each.size for each in logs]
-    free = sum(parts) ** 2 / sum(p**2 / (each.size - 1) for p, each in zip(parts, logs, strict=True))
-    reach = float(stats.t.ppf(0.975, free) * np.sqrt(sum(parts)))
-    return Estimate(*(float(np.exp(centre + side * reach)) for side in (0, -1, 1)))
+    logs, others = np.log(above.throughputs_tps), np.log(below.throughputs_tps)
+    interval = stats.ttest_ind(logs, others, equal_var=False).confidence_interval(0.95)
+    return _of_logs(logs.mean() - others.mean(), *interval)
+
+
+def _of_logs(centre: float, low: float, high: float) -> Estimate:
+    return Estimate(*np.exp((centre, low, high)).tolist())
 
 
 def gains(streams: Sequence[MeasuredStream]) -> dict[tuple[int, int], Estimate]:
@@ -68,18 +70,21 @@ def gains(streams: Sequence[MeasuredStream]) -> dict[tuple[int, int], Estimate]:
     }
 
 
+def draw_points(axis: Axes, found: Mapping[int, Estimate], look: style.Appearance, payload: int) -> None:
+    """Draw estimates with their intervals."""
+    ends = np.array([[e.value - e.low, e.high - e.value] for e in found.values()]).T
+    values = [e.value for e in found.values()]
+    label = f"{payload} bytes"
+    axis.errorbar(list(found), values, ends, fmt=look.marker, color=look.colour, capsize=2, label=label)
+
+
 def draw_throughput(axis: Axes, streams: Sequence[MeasuredStream], fit: FittedMessageCost) -> None:
     """Draw throughput over batch size, a line for each payload."""
     for place, payload in enumerate(sorted({s.payload_bytes for s in streams})):
         mine = sorted(s for s in streams if s.payload_bytes == payload)
-        look, batches = style.look(place), np.array([s.batch for s in mine])
-        means = [mean_of(s) for s in mine]
-        ends = np.abs(np.array([[m.value - m.low, m.high - m.value] for m in means]).T)
-        axis.errorbar(
-            batches, [m.value for m in means], ends, fmt=look.marker, color=look.colour, capsize=2,
-            label=f"{payload} bytes",
-        )  # fmt: skip
-        fine = np.geomspace(batches[0], batches[-1], 100)
+        look = style.look(place)
+        draw_points(axis, {s.batch: mean_of(s) for s in mine}, look, payload)
+        fine = np.geomspace(mine[0].batch, mine[-1].batch, 100)
         fitted = [fit.throughput_tps(batch, mine[0].tuple_bytes) for batch in fine]
         axis.plot(fine, fitted, color=look.colour, linestyle=look.line)
     axis.set(xscale="log", yscale="log", xlabel="tuples in a message", ylabel="tuples/s")
@@ -94,13 +99,8 @@ def draw_gain(axis: Axes, streams: Sequence[MeasuredStream], fit: FittedMessageC
     for place, payload in enumerate(sorted(sizes)):
         look = style.look(place)
         mine = sorted((work, gain) for (size, work), gain in found.items() if size == payload)
-        at = [work for work, _ in mine]
-        ends = np.abs(np.array([[g.value - g.low, g.high - g.value] for _, g in mine]).T)
-        axis.errorbar(
-            at, [g.value for _, g in mine], ends, fmt=look.marker, color=look.colour, capsize=2,
-            label=f"{payload} bytes",
-        )  # fmt: skip
-        fine = np.concatenate((np.linspace(0, LINEAR_US, 20), np.geomspace(LINEAR_US, at[-1], 100)))
+        draw_points(axis, dict(mine), look, payload)
+        fine = np.concatenate((np.linspace(0, LINEAR_US, 20), np.geomspace(LINEAR_US, mine[-1][0], 100)))
         lines = [fit.throughput_tps(largest, sizes[payload], w) / fit.throughput_tps(1, sizes[payload], w)
                  for w in fine]  # fmt: skip
         axis.plot(fine, lines, color=look.colour, linestyle=look.line)
@@ -115,9 +115,8 @@ def draw_gain(axis: Axes, streams: Sequence[MeasuredStream], fit: FittedMessageC
     axis.legend(title="payload; lines: fitted")
 
 
-def draw(plain: Sequence[MeasuredStream], worked: Sequence[MeasuredStream]) -> Figure:
+def draw(plain: Sequence[MeasuredStream], worked: Sequence[MeasuredStream], fit: FittedMessageCost) -> Figure:
     """Draw both panels, with the lines of the first run's fit."""
-    fit = fit_streams(plain)
     figure, (left, right) = style.subplots(1, 2, style.PAGE_IN, 2.8)
     draw_throughput(left, plain, fit)
     draw_gain(right, worked, fit)
@@ -131,10 +130,10 @@ def draw(plain: Sequence[MeasuredStream], worked: Sequence[MeasuredStream]) -> F
 def main(run: Path, worked_run: Path, out: Path) -> None:
     """Draw both runs, and print their tables."""
     plain, worked = (measured_streams(Run(path)) for path in (run, worked_run))
+    fit = fit_streams(plain)
     out.mkdir(parents=True, exist_ok=True)
     with style.styled(style.STYLES["web"]):
-        style.save(draw(plain, worked), out, NAME)
-    fit = fit_streams(plain)
+        style.save(draw(plain, worked, fit), out, NAME)
     click.echo("| tuples | payload, bytes | tuples/s (95 %) | fitted |\n| --- | --- | --- | --- |")
     for s in plain:
         fitted = fit.throughput_tps(s.batch, s.tuple_bytes)

@@ -19,6 +19,7 @@ for experiment in schedulers-unequal wikipedia-edits airline-delays albic-live b
   adapt-foreseen batched-chain helping; do
   try harness run "$experiment" --wait
 done
+# the last one's fit is what tuners find
 try harness measure-messages --batches 1,100 --sizes 8,100 --work-us 0,10,30,100,300,1000 --rounds 3 --wait
 try harness measure-messages --rounds 6 --wait
 try harness helping-gain --out reports/figures

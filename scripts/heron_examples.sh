@@ -7,7 +7,7 @@ set -euo pipefail
 checkout=${1:?usage: scripts/heron_examples.sh CHECKOUT [COMMIT]}
 commit=${2:-HEAD}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/storm-harness
-lib=$(find "$cache" -type d -name lib-worker 2>/dev/null | tail -1)
+lib=$(find "$cache" -type d -path '*/storm/lib' 2>/dev/null | tail -1) # with Nimbus' part, LocalCluster
 [ -n "$lib" ] || { echo "the servers' jars are not there yet: run harness doctor --install" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -31,6 +31,9 @@ from harness.protocols import Estimate, Model, Observation, Prediction, Preparin
 from harness.runs import Interval, Run, StepPlan, judged, judged_alone, read_latency, read_table
 from harness.schemas import PREDICTIONS, Measure
 
+SAYING_S = 10.0
+"""Between two words on how far predictions are."""
+
 
 def observation(run: Run, experiment: Experiment, step: int) -> Observation:
     """Return the measurements of one step, cut to its measured interval."""
@@ -108,10 +111,6 @@ def settings(run: Run, experiment: Experiment) -> Settings:
         batching=experiment.topology.batching,
         relief=experiment.topology.relief,
     )
-
-
-SAYING_S = 10.0
-"""Between two words on how far predictions are."""
 
 
 def predict(
