@@ -191,8 +191,13 @@ def measured_streams(run: Run) -> tuple[MeasuredStream, ...]:
 def lost_streams(run: Run, measured: Sequence[MeasuredStream]) -> tuple[str, ...]:
     """Return the names of the streams of which no whole bucket was measured, in the order asked."""
     found = {StreamSizes(s.batch, s.payload_bytes, s.work_us).stream for s in measured}
-    asked = (str(key).partition(":")[2] for key in load(run.path / "experiment.yaml").topology.batching)
+    asked = asked_streams(load(run.path / "experiment.yaml"))
     return tuple(stream for stream in asked if stream not in found)
+
+
+def asked_streams(experiment: Experiment) -> tuple[str, ...]:
+    """Return the names of the streams that an experiment of ``message_experiment`` measures."""
+    return tuple(str(key).partition(":")[2] for key in experiment.topology.batching)
 
 
 def fit_streams(streams: Sequence[MeasuredStream]) -> FittedMessageCost:
@@ -247,15 +252,20 @@ def tuple_bytes(seen: Observation) -> dict[int, float]:
     return {payload: size for payload, (_, size) in found.items()}
 
 
-def keep(run: Run, fit: FittedMessageCost) -> Path:
+def keep(run: Run, fit: FittedMessageCost) -> Path | None:
     """Keep a fit for its machine and settings, in the user's data; return the file.
+
+    Of a run whose sender had user code none is kept (None): it hides what a message costs.
 
     Raises
     ------
     UsageError
         When it cannot be written.
     """
-    circumstances = circumstances_of(run, load(run.path / "experiment.yaml").storm_settings())
+    experiment = load(run.path / "experiment.yaml")
+    if any(StreamSizes.of(stream).work_us for stream in asked_streams(experiment)):
+        return None
+    circumstances = circumstances_of(run, experiment.storm_settings())
     path = _file(circumstances)
     kept = {
         **circumstances,

@@ -62,6 +62,7 @@ def measure_messages(  # noqa: PLR0913 (an argument an option)
 
     A sender that is never short of input sends to a receiver in another worker, tracked, with every batch and
     tuple size in turn. The fit is kept for this machine and these settings, where 'harness tune' finds it.
+    One with --work-us is not: user code hides what a message costs.
 
     \b
     harness measure-messages
@@ -111,9 +112,11 @@ def measure_messages(  # noqa: PLR0913 (an argument an option)
         ("ppt, a tuple", "us", fit.ppt_us),
     ):
         click.echo(f"{name}: {cost.value:.3g} {unit}, 95 % {cost.low:.3g} to {cost.high:.3g}")
-    click.echo(f"the fit is off by {fit.worst_error_pct:.0f} % at most; kept in {path}")
+    where = f"kept in {path}" if path else "not kept for tuners, as there was user code"
+    click.echo(f"the fit is off by {fit.worst_error_pct:.0f} % at most; {where}")
     rows = [s._asdict() for s in streams]
-    finish(as_json, {"run": str(relative(run.path)), "kept": str(path), **fit.as_json(), "measured": rows})
+    kept = str(path) if path else None
+    finish(as_json, {"run": str(relative(run.path)), "kept": kept, **fit.as_json(), "measured": rows})
 
 
 def _numbers(option: str, listed: str) -> list[int]:

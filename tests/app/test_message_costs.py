@@ -91,6 +91,7 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
     experiment = message_experiment((1, 10), (8, 100), (0,), 1, 4, {})
     run = made_run(tmp_path / "a", experiment, "of this kind")
     kept = keep(run, FIT)
+    assert kept is not None
     assert json.loads(kept.read_text())["overhead_us"]["value"] == pytest.approx(50)
     settings = Settings(storm=experiment.storm_settings(), version="2.8.3")
     message = measured_parameters(run, settings)["aeolus"]
@@ -103,6 +104,15 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
     kept.write_text("{}")
     with pytest.raises(UsageError, match="not what harness measure-messages keeps"):
         measured_parameters(run, settings)
+
+
+def test_a_fit_beside_user_code_does_not_take_the_place_of_a_plain_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    worked = message_experiment((1, 10), (8, 100), (0, 50), 1, 4, {})
+    assert keep(made_run(tmp_path / "a", worked, "of this kind"), FIT) is None
+    assert not (tmp_path / "data").exists()
 
 
 def test_streams_without_a_whole_bucket_are_named(tmp_path: Path) -> None:
