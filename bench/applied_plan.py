@@ -33,6 +33,7 @@ from harness.backends import optional_servers
 from harness.backends.influxdb.server import InfluxServer
 from harness.machine import secret_files, servers
 from harness.machine.servers import quiet
+from harness.plans import TopologyConfiguration
 from harness.storm.nimbus import Nimbus
 from harness.tuning import TUNERS
 
@@ -73,7 +74,12 @@ def wait_for_age(nimbus: Nimbus, least_s: float) -> None:
         time.sleep(POLL_S)
 
 
-def show(tuner: str, record: TrackRecord, before: str) -> None:
+def counts(asked: TopologyConfiguration) -> str:
+    """Return a plan's executors by component, and its workers."""
+    return f"{', '.join(f'{name} {n}' for name, n in asked.executors.items())}; workers {asked.workers}"
+
+
+def show(tuner: str, record: TrackRecord, before: TopologyConfiguration) -> None:
     """Print the change and its latencies."""
     measured = (
         "-" if record.measured_ms is None else f"{record.measured_ms:.2f} +- {record.half_width_ms:.2f}"
@@ -86,8 +92,8 @@ def show(tuner: str, record: TrackRecord, before: str) -> None:
     predicted = f"{record.predicted_ms:.2f} ({record.low_ms:.2f} to {record.high_ms:.2f})"
     cells = (
         tuner,
-        before,
-        record.asked.label,
+        counts(before),
+        counts(record.asked),
         f"{record.rate_tps:.0f}",
         was,
         predicted,
@@ -135,7 +141,7 @@ def main(tuner: str, interval_s: int) -> None:
                 status, _, said = harness("apply", str(folder / "plan.yaml"), *where, *times)
                 if status not in (0, 3):
                     raise click.ClickException(said)
-                show(tuner, topology.applied[-1], before.label)
+                show(tuner, topology.applied[-1], before)
         finally:
             influx.stop()
 

@@ -43,15 +43,18 @@ LEAST_PHASE_S = 4
 """Wherever it begins there is a bucket of a second whose neighbours are its stream's as well."""
 TURN_S = 0.5
 """Time that draining adds to a phase, about."""
-MATTERS = (
-    "topology.acker.executors",
-    "topology.producer.batch.size",
-    "topology.transfer.batch.size",
-    "topology.disable.loadaware.messaging",
-    "topology.tuple.serializer",
-    "topology.kryo.factory",
-)
-"""Settings of Storm by which a message costs something else; of the ackers only whether there are any."""
+ACKERS = "topology.acker.executors"
+MATTERS: Mapping[str, object] = {
+    "topology.producer.batch.size": 1,
+    "topology.transfer.batch.size": 1,
+    "topology.tuple.serializer": "org.apache.storm.serialization.types.ListDelegateSerializer",
+    "topology.kryo.factory": "org.apache.storm.serialization.DefaultKryoFactory",
+}
+"""Settings of Storm by which a message costs something else, beside whether there are ackers.
+
+The values are Storm 2.8.3's own (its ``defaults.yaml``), in force unless set. How a tuple's receiver is
+chosen is not among them: it is a tuple's cost, which tuners take from the step.
+"""
 
 
 class StreamSizes(NamedTuple):
@@ -310,8 +313,8 @@ def measured_parameters(run: Run, settings: Settings) -> dict[str, dict[str, obj
 def circumstances_of(run: Run, storm: Mapping[str, object]) -> dict[str, object]:
     """Return what a message's cost depends on, of a run and its Storm settings."""
     machine = run.environment.get("machine", {})
-    settings = {key: storm.get(key) for key in MATTERS}
-    settings[MATTERS[0]] = bool(settings[MATTERS[0]])
+    tracked = storm.get(ACKERS) != 0  # without the setting a worker has one
+    settings: dict[str, object] = {ACKERS: tracked, **{key: storm.get(key, MATTERS[key]) for key in MATTERS}}
     shape = load(run.path / "experiment.yaml").cluster
     return {
         "machine": {"cpu": machine.get("cpu"), "cores": machine.get("cores")},

@@ -99,6 +99,8 @@ def test_a_fit_is_found_by_runs_of_its_machine_and_settings_only(
     assert tuner.message.n_us == pytest.approx(50)  # type: ignore[attr-defined]
     assert "measured 2026-11-25 on the run's machine: n 50 to 50 us" in tuner.message.origin  # type: ignore[attr-defined]
     assert measured_parameters(made_run(tmp_path / "b", experiment, "of another kind"), settings) == {}
+    plain = Settings(storm={"topology.disable.loadaware.messaging": True}, version="2.8.3")
+    assert measured_parameters(run, plain) == measured_parameters(run, settings)
     untracked = replace(settings, storm={**settings.storm, "topology.acker.executors": 0})
     assert measured_parameters(run, untracked) == {}
     kept.write_text("{}")
