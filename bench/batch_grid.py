@@ -2,15 +2,17 @@
 
     harness measure-messages            # n and s of this machine, 4 minutes; else the shipped ones are used
     python bench/batch_grid.py          # 13 minutes
+    python bench/batch_grid.py --little-code    # where messages cost as much as user code
     python bench/batch_grid.py --short  # a try, 5 minutes
     python bench/batch_grid.py --from RUN RUN
 
-`fan` waits 8 ms and makes 20 tuples of a message, `pick` waits for each and passes one on. In a first run
-one executor of `fan` has more messages than it can take, with batches of 20. Emits are part of ppt, and there
-they have the least of n. From this step Aeolus proposes for half as much again as the executor was done with.
+`fan` waits 8 ms and makes 20 tuples of a message, `pick` waits for each and passes one on. With little code
+`fan` waits 2.5 ms and makes 100, and `pick` does not wait. In a first run one executor of `fan` has more
+messages than it can take, with batches of all that it makes. Emits are part of ppt, and there they have the
+least of n. From this step Aeolus proposes for half as much again as the executor was done with.
 
 A second run measures all combinations at that rate, each submitted anew, then the proposal. At half the rate
-it measures the proposal's executors with batches of 20 and without. Throughput is what fan was done with,
+it measures the proposal's executors with these batches and without. Throughput is what fan was done with,
 messages a second.
 """
 
@@ -34,10 +36,28 @@ from harness.experiments.loading import load
 from harness.runs import Run
 from harness.schemas import Metric, MetricField
 
-FAN_OUT = 20
-FAN_MS, PICK_MS = 8.0, 0.3
-OVERLOAD_TPS = 150.0
-"""More than the 125/s that an executor of fan could take if it did nothing but wait."""
+class Chain(NamedTuple):
+    """What is measured: how many tuples fan makes of a message, services, and the grid.
+
+    Attributes
+    ----------
+    overload_tps : float
+        More than an executor of fan could take if it did nothing but wait.
+    pending : int
+        Messages that a spout may have under way.
+    """
+
+    fan_out: int
+    fan_ms: float
+    pick_ms: float
+    overload_tps: float
+    pending: int
+    picks: tuple[int, ...]
+    batches: tuple[int, ...]
+
+
+USUAL = Chain(20, 8.0, 0.3, overload_tps=150.0, pending=60, picks=(1, 2, 3), batches=(1, 20))
+LITTLE_CODE = Chain(100, 2.5, 0.0, overload_tps=480.0, pending=200, picks=(1, 2), batches=(1, 20, 100))
 MORE = 1.5
 """Of what one executor of fan takes: two are busy for three quarters of the time."""
 FLUSH_MS = 20
@@ -68,16 +88,18 @@ class Measured(NamedTuple):
         return f"{counts}, batches {sizes or 'none'}"
 
 
-def experiment(steps: Sequence[Mapping[str, Any]], rate_tps: float, short: bool) -> dict[str, Any]:
+def experiment(
+    chain: Chain, steps: Sequence[Mapping[str, Any]], rate_tps: float, short: bool
+) -> dict[str, Any]:
     """Return the experiment with these steps, each submitted anew."""
-    wait = {"kind": "wait", "distribution": "constant"}
+    made = {"min": chain.fan_out, "max": chain.fan_out, "mean": chain.fan_out, "sd": 0}
     burn_in_s, interval_s = (6, 6) if short else (14, 10)
     return {
         "name": "batch-grid",
         "topology": {
             "load_aware": False,
             "ackers": 1,
-            "max_spout_pending": 60,
+            "max_spout_pending": chain.pending,
             "spout": {"poll_timeout_ms": 5},
             "waiting": {"strategy": "progressive", "level1_count": 1, "level2_count": 1, "sleep_ms": 2},
             "components": {
@@ -85,14 +107,14 @@ def experiment(steps: Sequence[Mapping[str, Any]], rate_tps: float, short: bool)
                 "fan": {
                     "role": "multiplier",
                     "tasks": 2,
-                    "multiplier": {"min": FAN_OUT, "max": FAN_OUT, "mean": FAN_OUT, "sd": 0},
-                    "service": {**wait, "mean_ms": FAN_MS},
+                    "multiplier": made,
+                    **waiting(chain.fan_ms),
                 },
                 "pick": {
                     "role": "filter",
-                    "tasks": 3,
-                    "keep": 1 / FAN_OUT,
-                    "service": {**wait, "mean_ms": PICK_MS},
+                    "tasks": max(chain.picks),
+                    "keep": 1 / chain.fan_out,
+                    **waiting(chain.pick_ms),
                 },
                 "out": {"role": "sender", "tasks": 1},
             },
@@ -114,6 +136,11 @@ def experiment(steps: Sequence[Mapping[str, Any]], rate_tps: float, short: bool)
     }
 
 
+def waiting(mean_ms: float) -> dict[str, Any]:
+    """Return a component's key for a constant wait; nothing where it has none."""
+    return {"service": {"kind": "wait", "distribution": "constant", "mean_ms": mean_ms}} if mean_ms else {}
+
+
 def step_of(cell: Cell) -> dict[str, Any]:
     """Return a cell's step."""
     fan, pick, batch = cell
@@ -121,11 +148,13 @@ def step_of(cell: Cell) -> dict[str, Any]:
     return {"executors": {"in": 1, "fan": fan, "pick": pick, "out": 1}, "batching": batches}
 
 
-def run_of(steps: Sequence[Mapping[str, Any]], rate_tps: float, runs: Path, short: bool) -> Run:
+def run_of(
+    chain: Chain, steps: Sequence[Mapping[str, Any]], rate_tps: float, runs: Path, short: bool
+) -> Run:
     """Measure steps at a rate."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "batch-grid.yaml"
-        file.write_text(yaml.safe_dump(experiment(steps, rate_tps, short), sort_keys=False))
+        file.write_text(yaml.safe_dump(experiment(chain, steps, rate_tps, short), sort_keys=False))
         return Run(carry_out_experiment(str(file), runs, simulated=False))
 
 
@@ -206,30 +235,36 @@ def show(first: Run, second: Run) -> None:
         f" {100 * share:.1f} | {'yes' if met else 'no'} |"
     )
     click.echo(f"\n| at {rate_tps / 2:.1f}/s | mean ms |\n| --- | ---: |")
-    for name, step in (("its executors, batches of 20", with_batches), ("without", without)):
+    name = f"its executors, batches of {with_batches.batching['fan']}"
+    for name, step in ((name, with_batches), ("without", without)):
         click.echo(f"| {name} | {step.mean_ms:.2f} +- {step.half_width_ms:.2f} |")
 
 
 @click.command()
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
-@click.option("--short", is_flag=True, help="Four cells of six seconds each.")
+@click.option("--little-code", is_flag=True, help="Messages cost as much as user code.")
+@click.option("--short", is_flag=True, help="Fewer cells, of six seconds each.")
 @click.option(
     "--from", "before", nargs=2, type=click.Path(path_type=Path, exists=True), help="Runs of before."
 )
-def main(runs: Path, short: bool, before: tuple[Path, Path] | None) -> None:
+def main(runs: Path, little_code: bool, short: bool, before: tuple[Path, Path] | None) -> None:
     """Measure the grid, and print how far Aeolus's proposal is from its best cell."""
     if before is not None:
         show(*map(Run, before))
         return
-    first = run_of([step_of((1, 3, 20))], OVERLOAD_TPS, runs, short)
+    chain = LITTLE_CODE if little_code else USUAL
+    all_at_once = chain.fan_out
+    first = run_of(
+        chain, [step_of((1, max(chain.picks), all_at_once))], chain.overload_tps, runs, short
+    )
     rate_tps = round(MORE * measured(first)[0].throughput_tps, 1)
     said = proposal(first, rate_tps)
     ours = {"executors": said["executors"], "batching": said["batching"]}
-    cells = product((1, 2), (2,), (1, 20)) if short else product((1, 2), (1, 2, 3), (1, 20))
+    cells = product((1, 2), (2,) if short else chain.picks, chain.batches)
     half = {"executors": said["executors"], "rate_tps": rate_tps / 2}
-    pair = [{**half, "batching": step_of((1, 1, 20))["batching"]}, {**half, "batching": {}}]
+    pair = [{**half, "batching": step_of((1, 1, all_at_once))["batching"]}, {**half, "batching": {}}]
     steps = [*map(step_of, cells), ours, *pair]
-    show(first, run_of(steps, rate_tps, runs, short))
+    show(first, run_of(chain, steps, rate_tps, runs, short))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from harness.machine.version import HARNESS_VERSION
 from harness.service.activity_pages import activity_pages
 from harness.service.builder_pages import builder_pages
 from harness.service.decision_pages import decision_pages
+from harness.service.following import RunFollowers
 from harness.service.guarding import LoopbackGuard
 from harness.service.job_rest import TokenNeeded, job_rest
 from harness.service.jobs import Busy, Jobs
@@ -89,6 +90,7 @@ def create_application(
     application.state.jobs = Jobs(jobs or folders[0] / JOBS, folders[0], index)
     application.state.token = token or secrets.token_urlsafe(16)
     application.state.stopping = False
+    application.state.followers = RunFollowers(lambda: bool(application.state.stopping))
     application.state.submitted = submitted
     application.state.live = LiveMetrics()
     application.state.cluster = cluster

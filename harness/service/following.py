@@ -16,7 +16,8 @@ from harness.runs import Run
 
 POLL_S = 0.5
 ASK_EVERY_S = 5.0
-"""Time between two questions whether a silent run is measured still."""
+"""Time between two questions whether a silent run is measured still, and whether a client is there."""
+OVER = "event: over\ndata: {}\n\n"
 
 
 def events_of(run: Run) -> tuple[ProgressEvent, ...]:
@@ -38,44 +39,106 @@ def plan_of(run: Run, step: int) -> PhysicalPlan | None:
     return next((e.plan for e in reversed(events_of(run)) if e.step == step and e.plan), None)
 
 
-async def server_sent(run: Run, skip: int, stopping: Callable[[], bool]) -> AsyncIterator[str]:
-    """Yield a run's events in the format of ``text/event-stream``, until nobody measures it any more.
+class RunFollowers:
+    """Streams of events, for any number of clients of each run: its file is read once for all of them.
 
     Parameters
     ----------
-    skip : int
-        Lines that the client has (its ``Last-Event-ID``).
     stopping : callable
         Whether the server ends.
-
-    Yields
-    ------
-    str
-        The events that are new, one a line of ``progress.jsonl``, with the line's number from 1 as ``id``;
-        last ``over``.
     """
-    number, asked_s, live = 0, time.monotonic(), _measured(run)
-    written = live or (run.path / PROGRESS).is_file()
-    reader = ProgressReader(run.path)
-    while not stopping():
+
+    def __init__(self, stopping: Callable[[], bool]) -> None:
+        self._stopping = stopping
+        self._feeds: dict[Path, _Feed] = {}
+
+    async def server_sent(self, run: Run, skip: int) -> AsyncIterator[str]:
+        """Yield a run's events in the format of ``text/event-stream``, until nobody measures it any more.
+
+        Parameters
+        ----------
+        skip : int
+            Lines that the client has (its ``Last-Event-ID``).
+
+        Yields
+        ------
+        str
+            The events that are new, one a line of ``progress.jsonl``, with the line's number from 1 as
+            ``id``; last ``over``.
+        """
+        feed = self._feeds.get(run.path)
+        if feed is None or feed.over:
+            feed = self._feeds[run.path] = _Feed(run, self._stopping)
+        feed.clients += 1
         try:
-            events = reader.read() if written else await asyncio.to_thread(events_of, run)
+            while True:
+                grown = feed.grown
+                if len(feed.sent) > skip:
+                    yield "".join(feed.sent[skip:])
+                    skip = len(feed.sent)
+                if feed.over:
+                    if not self._stopping():
+                        yield feed.over
+                    return
+                try:
+                    await asyncio.wait_for(grown.wait(), ASK_EVERY_S)
+                except TimeoutError:  # a client that is gone is noticed when something is sent
+                    yield ": still here\n\n"
+        finally:
+            feed.clients -= 1
+            if not feed.clients:
+                feed.task.cancel()
+                if self._feeds.get(run.path) is feed:
+                    del self._feeds[run.path]
+
+
+class _Feed:
+    """A run's events as they are sent, read by a task of its own until the run or its last client is gone.
+
+    Attributes
+    ----------
+    sent : list of str
+        What is sent for each line of the file.
+    over : str
+        What is sent last, once no more comes.
+    grown : asyncio.Event
+        Set when there is more than before; another one stands here from then on.
+    """
+
+    def __init__(self, run: Run, stopping: Callable[[], bool]) -> None:
+        self.sent: list[str] = []
+        self.over = ""
+        self.grown = asyncio.Event()
+        self.clients = 0
+        self.task = asyncio.create_task(self._read(run, stopping))
+
+    async def _read(self, run: Run, stopping: Callable[[], bool]) -> None:
+        asked_s, live = time.monotonic(), _measured(run)
+        written = live or (run.path / PROGRESS).is_file()
+        reader = ProgressReader(run.path)
+        over = OVER.format("")
+        try:
+            while not stopping():
+                events = reader.read() if written else await asyncio.to_thread(events_of, run)
+                first = len(self.sent) + 1
+                self.sent += [f"id: {n}\ndata: {_without_plan(e)}\n\n" for n, e in enumerate(events, first)]
+                if not live:
+                    over = OVER.format("report" if (run.path / "report.html").is_file() else "")
+                    break
+                if events:
+                    self._tell()
+                elif time.monotonic() - asked_s > ASK_EVERY_S:  # what was written by its end is read first
+                    asked_s, live = time.monotonic(), _measured(run)
+                await asyncio.sleep(POLL_S if live else 0)
         except (HarnessError, OSError):  # of a run that is damaged, or deleted under the page
-            yield "event: over\ndata: \n\n"
-            return
-        lines = [
-            f"id: {n}\ndata: {_without_plan(e)}\n\n" for n, e in enumerate(events, number + 1) if n > skip
-        ]
-        number += len(events)
-        if lines:  # sent at once: a client that is gone is noticed between two sends only
-            yield "".join(lines)
-        if not live:
-            yield f"event: over\ndata: {'report' if (run.path / 'report.html').is_file() else ''}\n\n"
-            return
-        if not events and time.monotonic() - asked_s > ASK_EVERY_S:
-            asked_s, live = time.monotonic(), _measured(run)  # what was written by its end is read first
-            yield ": still here\n\n"
-        await asyncio.sleep(POLL_S if live else 0)
+            pass
+        finally:
+            self.over = over
+            self._tell()
+
+    def _tell(self) -> None:
+        told, self.grown = self.grown, asyncio.Event()
+        told.set()
 
 
 def _measured(run: Run) -> bool:

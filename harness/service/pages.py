@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingRes
 from harness.errors import UsageError
 from harness.plans import QueryPlan
 from harness.runs import Run
-from harness.service.following import plan_of, server_sent
+from harness.service.following import RunFollowers, plan_of
 from harness.service.guarding import REPORT_POLICY
 from harness.service.plan_traffic_view import View, plan_parts, traffic_at
 from harness.service.run_index import ModelError, RunIndex, RunRow, UnknownName, run_row
@@ -81,9 +81,8 @@ async def follow_run(
     """Send a run's events as they are written."""
     run = _index(request).run(experiment, start)
     skip = int(last_event_id[:9]) if last_event_id.isdecimal() else 0
-    application = request.app
-    events = server_sent(run, skip, lambda: bool(application.state.stopping))
-    return StreamingResponse(events, media_type="text/event-stream")
+    followers: RunFollowers = request.app.state.followers
+    return StreamingResponse(followers.server_sent(run, skip), media_type="text/event-stream")
 
 
 @pages.get("/runs/{experiment}/{start}/plan/{step}")
