@@ -36,6 +36,7 @@ from harness.experiments.loading import load
 from harness.runs import Run
 from harness.schemas import Metric, MetricField
 
+
 class Chain(NamedTuple):
     """What is measured: how many tuples fan makes of a message, services, and the grid.
 
@@ -148,9 +149,7 @@ def step_of(cell: Cell) -> dict[str, Any]:
     return {"executors": {"in": 1, "fan": fan, "pick": pick, "out": 1}, "batching": batches}
 
 
-def run_of(
-    chain: Chain, steps: Sequence[Mapping[str, Any]], rate_tps: float, runs: Path, short: bool
-) -> Run:
+def run_of(chain: Chain, steps: Sequence[Mapping[str, Any]], rate_tps: float, runs: Path, short: bool) -> Run:
     """Measure steps at a rate."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "batch-grid.yaml"
@@ -235,8 +234,8 @@ def show(first: Run, second: Run) -> None:
         f" {100 * share:.1f} | {'yes' if met else 'no'} |"
     )
     click.echo(f"\n| at {rate_tps / 2:.1f}/s | mean ms |\n| --- | ---: |")
-    name = f"its executors, batches of {with_batches.batching['fan']}"
-    for name, step in ((name, with_batches), ("without", without)):
+    batched = f"its executors, batches of {with_batches.batching['fan']}"
+    for name, step in ((batched, with_batches), ("without", without)):
         click.echo(f"| {name} | {step.mean_ms:.2f} +- {step.half_width_ms:.2f} |")
 
 
@@ -254,9 +253,7 @@ def main(runs: Path, little_code: bool, short: bool, before: tuple[Path, Path] |
         return
     chain = LITTLE_CODE if little_code else USUAL
     all_at_once = chain.fan_out
-    first = run_of(
-        chain, [step_of((1, max(chain.picks), all_at_once))], chain.overload_tps, runs, short
-    )
+    first = run_of(chain, [step_of((1, max(chain.picks), all_at_once))], chain.overload_tps, runs, short)
     rate_tps = round(MORE * measured(first)[0].throughput_tps, 1)
     said = proposal(first, rate_tps)
     ours = {"executors": said["executors"], "batching": said["batching"]}

@@ -103,6 +103,9 @@ class Deployment(Protocol):
     def workers(self) -> Mapping[str, WorkerSeen]:
         """Return every worker in use: its start changes when it is restarted, its age with each report."""
 
+    def reports_every_s(self) -> float:
+        """Return the time between two reports of a worker."""
+
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         """Return mean (ms) and number of complete latencies of every spout executor, since its start."""
 

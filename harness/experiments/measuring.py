@@ -37,7 +37,7 @@ SETTLE_MOST_S = 12.0
 """A look counts messages scheduled at least this long ago, if their latencies ask for as much. The interval
 ends in the past, so that its last messages have had the time to come out."""
 REPORTED_MOST_S = 20.0
-"""Longest time that workers may take after the interval to report once more."""
+"""Longest time that workers may take after the interval to report once more, beyond that between reports."""
 REPORTS_EVERY_S = 0.25
 """Time between two looks for such a report."""
 
@@ -359,14 +359,15 @@ class Measurement:
         by_the_end : mapping of str to WorkerSeen
             At that first look.
         """
-        limit = time.monotonic_ns() + round(REPORTED_MOST_S * 1e9)
+        most_s = self._deployment.reports_every_s() + REPORTED_MOST_S
+        limit = time.monotonic_ns() + round(most_s * 1e9)
         while not self._disturbance:
             silent = [w for w, then in by_the_end.items() if self._workers[w].reported_s <= then.reported_s]
             if not silent:
                 return
             if time.monotonic_ns() > limit:
                 named = ", ".join(sorted(silent))
-                self._disturb(f"no report of {named} came in {REPORTED_MOST_S:g} s after the interval's end")
+                self._disturb(f"no report of {named} came in {most_s:g} s after the interval's end")
                 return
             self._pause(REPORTS_EVERY_S)
 

@@ -267,6 +267,7 @@ class StormDeployment(NodesOfDeployment):
         self._change: Rebalance | None = None
         self._state: TopologyState | None = None
         self._starts = WorkerStarts()
+        self._reports_every_s: float | None = None
         self._workers = 0
         self._configuration: TopologyConfiguration | None = None
         self._pinning = Pinning(cluster, submitter.topology)
@@ -409,6 +410,13 @@ class StormDeployment(NodesOfDeployment):
             for slot, start in starts.items()
             if slot[0] not in lost
         }
+
+    def reports_every_s(self) -> float:
+        """Return the time between two reports of a worker, which the cluster's own settings say."""
+        if self._reports_every_s is None:
+            settings = self._cluster.nimbus.settings()
+            self._reports_every_s = float(str(settings.get("executor.metrics.frequency.secs", 60)))
+        return self._reports_every_s
 
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         """Return mean (ms) and number of complete latencies of every spout executor, since its start."""

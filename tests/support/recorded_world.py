@@ -109,6 +109,9 @@ class World:
     def workers(self) -> Mapping[str, WorkerSeen]:
         return {}
 
+    def reports_every_s(self) -> float:
+        return 1.0
+
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         return {}
 

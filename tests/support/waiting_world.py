@@ -84,5 +84,8 @@ class World:
             return {"node:1": WorkerSeen(int(self.again_from_s), int(age_s - self.again_from_s))}
         return {"node:1": WorkerSeen(0, int(min(age_s, self.silent_from_s)))}
 
+    def reports_every_s(self) -> float:
+        return 1.0
+
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
         return {}

@@ -24,9 +24,15 @@ public class Foreign {
             return;
         }
         TopologyBuilder builder = new TopologyBuilder();
-        builder.setSpout("numbers", new Numbers(!how.equals("untracked")), 2);
-        builder.setBolt("twice", new Twice(), 4).shuffleGrouping("numbers");
-        builder.setBolt("sum", new Sum(), 4).fieldsGrouping("twice", new Fields("key"));
+        if (how.equals("busy")) { // one executor for all sums, three quarters of the time
+            builder.setSpout("numbers", new Numbers(true, 1, 5), 1);
+            builder.setBolt("twice", new Twice(), 1).shuffleGrouping("numbers");
+            builder.setBolt("sum", new Sum(2), 1).setNumTasks(4).fieldsGrouping("twice", new Fields("key"));
+        } else {
+            builder.setSpout("numbers", new Numbers(!how.equals("untracked"), 10, 1), 2);
+            builder.setBolt("twice", new Twice(), 4).shuffleGrouping("numbers");
+            builder.setBolt("sum", new Sum(1), 4).fieldsGrouping("twice", new Fields("key"));
+        }
         Config conf = new Config();
         conf.setNumWorkers(1);
         conf.setMaxSpoutPending(1000);
@@ -42,14 +48,19 @@ public class Foreign {
         }
     }
 
-    /** A number every ten milliseconds. */
+    /** A number every so many pauses of so many milliseconds. */
     public static class Numbers extends BaseRichSpout {
         private final boolean tracked;
+        private final long pauseMs;
+        private final int every;
         private transient SpoutOutputCollector collector;
+        private int pauses;
         private long next;
 
-        Numbers(boolean tracked) {
+        Numbers(boolean tracked, long pauseMs, int every) {
             this.tracked = tracked;
+            this.pauseMs = pauseMs;
+            this.every = every;
         }
 
         @Override
@@ -59,7 +70,10 @@ public class Foreign {
 
         @Override
         public void nextTuple() {
-            Utils.sleep(10);
+            Utils.sleep(pauseMs);
+            if (++pauses % every != 0) {
+                return;
+            }
             if (tracked) {
                 collector.emit(new Values(next), next);
             } else {
@@ -89,13 +103,18 @@ public class Foreign {
         }
     }
 
-    /** Takes a millisecond. */
+    /** Takes so many milliseconds. */
     public static class Sum extends BaseBasicBolt {
+        private final long takesMs;
         private long sum;
+
+        Sum(long takesMs) {
+            this.takesMs = takesMs;
+        }
 
         @Override
         public void execute(Tuple tuple, BasicOutputCollector collector) {
-            Utils.sleep(1);
+            Utils.sleep(takesMs);
             sum += tuple.getLong(1);
         }
 
