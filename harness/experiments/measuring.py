@@ -38,6 +38,8 @@ SETTLE_MOST_S = 12.0
 ends in the past, so that its last messages have had the time to come out."""
 REPORTED_MOST_S = 20.0
 """Longest time that workers may take after the interval to report once more, beyond that between reports."""
+STALE_SHARE = 0.1
+"""Of an interval: where reports are further apart, Storm's complete latency is not told."""
 REPORTS_EVERY_S = 0.25
 """Time between two looks for such a report."""
 
@@ -236,11 +238,23 @@ class Measurement:
             looks_planned=ended.looks_planned,
             stop_reason=ended.reason,
             steadiness=steadiness,
-            complete_latency_ms=difference(before, ended.complete_latency),
+            complete_latency_ms=self._complete_latency(before, ended),
             machine=MachineSeen(cpu.busy_pct, cpu.steal_pct, offset_ns, offset_end_ns, tuple(came_up)),
             disturbance=self._disturbance,
             faults=faults,
         )
+
+    def _complete_latency(
+        self, before: Mapping[str, tuple[float, int]], ended: _Ended
+    ) -> Mapping[str, CompleteLatency]:
+        """Return the interval's complete latency; none where reports are so rare that it would be of others.
+
+        Readings are as old as the last report: in the worst case they are of other messages by a share of
+        the time between two reports over the interval's length.
+        """
+        if self._deployment.reports_every_s() > ended.length_s * STALE_SHARE:
+            return {}
+        return difference(before, ended.complete_latency)
 
     def _burn_in(self) -> BurnInFound:
         limits, lag_s = self._measure.burn_in, self._watched.lag_s

@@ -96,6 +96,20 @@ def test_a_worker_that_dies_just_before_the_end_is_named(
     figure(says)
 
 
+def test_workers_that_report_once_a_minute_are_waited_for_and_no_complete_latency_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Storm's default, on clusters that others run; their counts may be of a minute before the interval."""
+    for reports_s, told in ((1.0, {"spout[1-1]": 5.0}), (60.0, {})):
+        world = World()
+        world.reports_s = reports_s
+        measured = measured_on(world, monkeypatch)
+        assert measured.disturbance == ""
+        assert {k: v.mean_ms for k, v in measured.complete_latency_ms.items()} == pytest.approx(told)
+        waited_s = (world.monotonic_ns() - measured.end_ns) / 1e9
+        assert waited_s <= reports_s + 10
+
+
 def test_where_the_rate_changes_the_interval_begins_at_a_time_that_is_known_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

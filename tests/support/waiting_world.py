@@ -20,6 +20,7 @@ class World:
     by_message = True
     lag_s = 0.0
     latency = "ground-truth"
+    reports_s = 1.0
 
     def __init__(self, moved_ms: float = 0.0, late_ms: float = 0.0) -> None:
         self._now_ns = 10**12
@@ -78,14 +79,17 @@ class World:
         pass
 
     def workers(self) -> Mapping[str, WorkerSeen]:
-        """One that reports every second, until it is silent; its successor is there some time later."""
+        """One that reports now and then, until it is silent; its successor is there some time later."""
         age_s = self._age_s()
         if age_s >= self.again_from_s:
             return {"node:1": WorkerSeen(int(self.again_from_s), int(age_s - self.again_from_s))}
-        return {"node:1": WorkerSeen(0, int(min(age_s, self.silent_from_s)))}
+        return {"node:1": WorkerSeen(0, self._reported_s(min(age_s, self.silent_from_s)))}
 
     def reports_every_s(self) -> float:
-        return 1.0
+        return self.reports_s
+
+    def _reported_s(self, age_s: float) -> int:
+        return int(age_s // self.reports_s * self.reports_s)
 
     def complete_latency(self) -> Mapping[str, tuple[float, int]]:
-        return {}
+        return {"spout[1-1]": (5.0, 100 * self._reported_s(self._age_s()))}
