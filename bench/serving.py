@@ -4,10 +4,11 @@
     python bench/serving.py --pairs 8 --slice-s 15 --clients 50
 
 One step of a real experiment is measured on this machine, and its interval is cut into slices. In one slice
-of each pair, first and second in turn, the clients follow the run's events and load its page every five
-seconds, from a process of their own. The first seconds of each slice, in which clients come and go, are not
-counted. Clients are usually elsewhere, so that the CPU time of theirs and of the service is told apart. The
-run is ended after the last slice. For a quiet machine; under six minutes.
+of each pair, first and second in turn, the clients load the run's page, follow its events and ask for the
+drawn plan every five seconds, as browsers do, from a process of their own. The first seconds of each slice,
+in which clients come and go, are not counted. Clients are usually elsewhere, so that the CPU time of theirs
+and of the service is told apart. The run is ended after the last slice. For a quiet machine; under six
+minutes.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from harness.machine.readings import ThisMachine, shares
 from harness.service.server import listen
 
 EXPERIMENT = "quick"
-ASK_EVERY_S = 5.0
-"""A client loads the run's page anew so often."""
+PLAN_EVERY_S = 5.0
+"""A page asks for the plan so often, as ``charts.js`` has it."""
+COMING_S = 2.0
+"""Time in which all clients come."""
 SETTLING_S = 3.0
 """At the beginning of each slice, not counted."""
 POLL_S = 0.2
@@ -43,14 +46,23 @@ LIMIT_POINTS = 3.0
 """What watching may cost at most, in points of the machine's busy share."""
 
 
+Answer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def request(port: int, address: str) -> Answer:
+    """Send a request for an address."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+    await writer.drain()
+    return reader, writer
+
+
 async def ask(port: int, address: str) -> None:
     """Ask for an address, and read what comes until it ends."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await request(port, address)
     try:
-        writer.write(
-            f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
-        )
-        await writer.drain()
+        if b" 200 " not in await reader.readline():
+            raise click.ClickException(f"{address} was not answered")
         while await reader.read(65536):
             pass
     finally:
@@ -58,13 +70,19 @@ async def ask(port: int, address: str) -> None:
 
 
 async def watch(port: int, path: str, begin_s: float) -> None:
-    """Follow a run's events and load its page from time to time, until the task is cancelled."""
+    """Load a run's page and follow it as its script does, until the task is cancelled."""
     await asyncio.sleep(begin_s)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(ask(port, f"/runs/{path}/events"))
-        while True:
-            await ask(port, f"/runs/{path}")
-            await asyncio.sleep(ASK_EVERY_S)
+    await ask(port, f"/runs/{path}")
+    reader, writer = await request(port, f"/runs/{path}/events")
+    drawn_ms = 0
+    try:
+        while await reader.read(65536):
+            at_ms = int(1000 * PLAN_EVERY_S * (time.time() // PLAN_EVERY_S))
+            if at_ms != drawn_ms:
+                await ask(port, f"/runs/{path}/plan/0?view=whole&at={at_ms}")
+            drawn_ms = at_ms
+    finally:
+        writer.close()
 
 
 async def watch_when_told(port: int, path: str, clients: int) -> None:
@@ -73,7 +91,7 @@ async def watch_when_told(port: int, path: str, clients: int) -> None:
     watching: list[asyncio.Task[None]] = []
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         if line.strip() == "on":
-            begins_s = (ASK_EVERY_S * number / clients for number in range(clients))
+            begins_s = (COMING_S * number / clients for number in range(clients))
             watching = [asyncio.create_task(watch(port, path, begin_s)) for begin_s in begins_s]
         else:
             for task in watching:

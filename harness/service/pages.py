@@ -13,9 +13,9 @@ from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingRes
 from harness.errors import UsageError
 from harness.plans import QueryPlan
 from harness.runs import Run
-from harness.service.following import RunFollowers, plan_of
+from harness.service.following import RunFollowers
 from harness.service.guarding import REPORT_POLICY
-from harness.service.plan_traffic_view import View, plan_parts, traffic_at
+from harness.service.plan_traffic_view import View, drawn_plan
 from harness.service.run_index import ModelError, RunIndex, RunRow, UnknownName, run_row
 from harness.service.templates import page
 
@@ -96,11 +96,10 @@ def draw_plan(
 ) -> HTMLResponse:
     """Draw a step's physical plan as it ran at a moment (epoch ms), for a page that is open already."""
     run = _index(request).run(experiment, start)
-    plan = plan_of(run, step)
-    if plan is None:
+    drawn = drawn_plan(run, step, view, at)
+    if drawn is None:
         raise UnknownName("step", str(step), [])
-    traffic = None if at is None else traffic_at(run, step, plan, at)
-    return page("plan.html.j2", "../../../", **plan_parts(plan, traffic, view))
+    return HTMLResponse(drawn)
 
 
 @pages.get("/runs/{experiment}/{start}/steps")

@@ -4,18 +4,62 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Literal
 
 from markupsafe import Markup
 
-from harness.experiments.arriving_rows import arriving_rows
+from harness.experiments.arriving_rows import ARRIVING, arriving_rows
 from harness.experiments.loading import load
 from harness.experiments.plan_traffic import PlanTraffic, TrafficByMoment
+from harness.experiments.progress import PROGRESS
 from harness.plans import PhysicalPlan
 from harness.runs import Run, read_table
+from harness.service.following import plan_of
+from harness.service.templates import page
 
 COLUMNS = ["bucket_end_ms", "measurement", "task", "stream", "peer", "field", "value"]
 View = Literal["whole", "compact"]
+_drawing = Lock()
+"""Pages of one run ask at the same time: the first draws, the others take what it drew."""
+
+
+def drawn_plan(run: Run, step: int, view: View, epoch_ms: float | None) -> bytes | None:
+    """Return a step's physical plan as it ran at a moment, drawn, as HTML; None where nobody knows the plan.
+
+    Parameters
+    ----------
+    epoch_ms : float, optional
+        By the run's own clock; without it the plan is drawn without its traffic.
+
+    Raises
+    ------
+    UsageError
+        When a file of the run cannot be read.
+    """
+    written = tuple(_bytes_of(run.path / name) for name in (PROGRESS, ARRIVING))
+    with _drawing:
+        return _drawn(run.path, step, view, epoch_ms, written)
+
+
+@lru_cache(maxsize=16)
+def _drawn(
+    path: Path, step: int, view: View, epoch_ms: float | None, written: tuple[int, ...]
+) -> bytes | None:
+    del written  # of what is there now: when it has grown, the plan is drawn anew
+    run = Run(path)
+    plan = plan_of(run, step)
+    if plan is None:
+        return None
+    traffic = None if epoch_ms is None else traffic_at(run, step, plan, epoch_ms)
+    return bytes(page("plan.html.j2", "../../../", **plan_parts(plan, traffic, view)).body)
+
+
+def _bytes_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # not there, or not any more
+        return 0
 
 
 def traffic_at(run: Run, step: int, plan: PhysicalPlan, epoch_ms: float) -> PlanTraffic | None:

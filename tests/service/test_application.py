@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -23,6 +25,7 @@ from harness.experiments.progress import ProgressFile
 from harness.forecasts import FORECASTERS
 from harness.models import MODELS
 from harness.runs import Run
+from harness.service.plan_traffic_view import drawn_plan, plan_parts
 
 
 @pytest.fixture
@@ -232,6 +235,29 @@ def test_a_live_run_is_followed_and_a_plan_not_yet_written_is_drawn(
         shutil.rmtree(served.runs / "live")
     gone = client.get(f"/runs/live/{run.path.name}")
     assert (gone.status_code, "unknown run" in gone.text) == (404, True)
+
+
+def test_a_plan_is_drawn_once_for_all_who_ask_and_anew_when_more_is_written(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawings = []
+
+    def counted(*given: Any) -> dict[str, object]:
+        drawings.append(given)
+        return plan_parts(*given)
+
+    monkeypatch.setattr("harness.service.plan_traffic_view.plan_parts", counted)
+    run = Run(Path(shutil.copytree(served.runs / served.simulated, tmp_path / "copied")))
+    end_ms = run.interval(0).end_epoch_ms
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: drawn_plan(run, 0, "whole", end_ms), range(16)))
+    assert (len(found), len(drawings)) == (1, 1)
+    assert drawn_plan(run, 0, "compact", end_ms) not in found
+    with (run.path / "progress.jsonl").open("a") as file:
+        file.write("\n")
+    assert drawn_plan(run, 0, "whole", end_ms) in found
+    assert len(drawings) == 3
+    assert drawn_plan(run, 99, "whole", end_ms) is None
 
 
 # -- questions -----------------------------------------------------------------------------------

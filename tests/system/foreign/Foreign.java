@@ -1,4 +1,5 @@
 import java.util.Map;
+import java.util.Random;
 import org.apache.storm.Config;
 import org.apache.storm.StormSubmitter;
 import org.apache.storm.spout.SpoutOutputCollector;
@@ -48,13 +49,13 @@ public class Foreign {
         }
     }
 
-    /** A number every so many pauses of so many milliseconds. */
+    /** Pauses of so many milliseconds, after one in so many of which there is a number, by chance. */
     public static class Numbers extends BaseRichSpout {
         private final boolean tracked;
         private final long pauseMs;
         private final int every;
         private transient SpoutOutputCollector collector;
-        private int pauses;
+        private transient Random random;
         private long next;
 
         Numbers(boolean tracked, long pauseMs, int every) {
@@ -66,12 +67,13 @@ public class Foreign {
         @Override
         public void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector output) {
             collector = output;
+            random = new Random(27);
         }
 
         @Override
         public void nextTuple() {
             Utils.sleep(pauseMs);
-            if (++pauses % every != 0) {
+            if (random.nextInt(every) != 0) {
                 return;
             }
             if (tracked) {
