@@ -50,6 +50,8 @@ Floats = npt.NDArray[np.float64]
 DAY_S, BUCKET_S = 120.0, 2.0
 MEAN_TPS = {"seasonal": 45.0, "steep": 36.0, "bursty": 36.0}
 """One executor of bolt-a serves about 54 messages a second: days cross that, and bursts do."""
+QUEUE = {"seasonal": 64, "steep": 64, "bursty": 256}
+"""Tuples in an executor's queue. In one that is full for long, metric ticks find no room."""
 HORIZONS_S = (10.0, 30.0, 60.0)
 RESTART_S = 10.0
 """About the time of a restart."""
@@ -82,7 +84,7 @@ def experiment_of(kind: str, trace: RateHistory) -> Mapping[str, object]:
             "service": {"bolt-a": {"kind": "wait", "distribution": "constant", "mean_ms": 18}},
             "waiting": {"strategy": "progressive", "level1_count": 1, "level2_count": 1, "sleep_ms": 2},
             "backpressure": {"kind": "heron", "high_pct": 50, "low_pct": 10},
-            "storm": {"topology.executor.receive.buffer.size": 64},
+            "storm": {"topology.executor.receive.buffer.size": QUEUE[kind]},
         },
         "workload": {"rate_tps": MEAN_TPS[kind], "arrivals": "poisson", "seed": 34, "changes": changes},
         "cluster": {"kind": "local", "nodes": 2, "slots_per_node": 1},
