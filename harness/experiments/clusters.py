@@ -82,8 +82,6 @@ class ClusterShape(Frozen):
     """Why no node can come or go while a step is measured; empty where they can."""
     without_quotas: ClassVar[str] = ""
     """Why its nodes can have no quotas; empty where they can."""
-    topology_settings: ClassVar[Mapping[str, float]] = {}
-    """Settings of Storm that its servers lack and a submission brings."""
     pins: ClassVar[bool] = True
     """True if its Nimbus puts executors where a plan says."""
     without_links: ClassVar[str] = ""
@@ -279,12 +277,6 @@ class Running(ClusterShape):
     ending = "taking the topology and its topics off the cluster"
     without_quotas = "a cluster that others run keeps its nodes as they are"
     without_links = without_quotas
-    topology_settings: ClassVar[Mapping[str, float]] = {
-        # how stale executors' uptime and complete latency are when read from Nimbus (default 60)
-        "executor.metrics.frequency.secs": 1,
-        # how soon a worker sees that the topology is active and who its peers are (default 10)
-        "task.refresh.poll.secs": 1,
-    }
     pins = False
     without_adapting = "a cluster that others run places executors itself"
 

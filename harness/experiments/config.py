@@ -296,7 +296,6 @@ class Experiment(Frozen):
             ACKERS: self.ackers,
             "topology.stats.sample.rate": 1.0,
             "topology.worker.max.heap.size.mb": float(self.cluster.worker_heap_mb),
-            **self.cluster.topology_settings,
         }
 
     def storm_settings(self) -> dict[str, StormValue]:
