@@ -16,7 +16,14 @@ from matplotlib.figure import Figure
 from harness.analysis.figures import measured_figures as measured
 from harness.analysis.figures import model_figures as models
 from harness.analysis.figures import parameter_figures as parameters
-from harness.analysis.figures import period_figures, scheduler_figures, stage_figures, style, timeline_figure
+from harness.analysis.figures import (
+    period_figures,
+    relief_figure,
+    scheduler_figures,
+    stage_figures,
+    style,
+    timeline_figure,
+)
 from harness.analysis.figures.error_figures import error_matrix
 from harness.analysis.judge.arithmetic import THESIS_STATISTICS
 from harness.analysis.judge.results import Results
@@ -284,6 +291,16 @@ REGISTRY: tuple[FigureKind, ...] = (
         " the period's decision moved. Counterpart of figures 1 to 3 of Madsen, Zhou and Cao.",
         period_figures.draw_of_run,
         period_figures.has_periods,
+        in_report=True,
+    ),
+    FigureKind(
+        "relief-over-time",
+        "",
+        "Steps whose bolts may help or whose spouts may pause: messages acked since the interval began, share"
+        " of each metric bucket in which the spouts paused, and tuples that helpers served since then,"
+        " which passed by the helped bolt. Counterpart of figures 5 (a), 5 (b) and 6 of Liu, Yu and Wang.",
+        relief_figure.relief_over_time,
+        relief_figure.has_relief,
         in_report=True,
     ),
 )

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from harness.analysis.judge import checks
 from harness.analysis.judge.judging import all_judged, of_run
 from harness.analysis.judge.predicting import predict
+from harness.analysis.judge.relief import relief_points
 from harness.analysis.judge.rescoring import linked_copy
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import matrices, summaries, summary
@@ -60,6 +61,7 @@ def compute_all(spark: SparkSession, runs: Sequence[RunRecord]) -> Iterator[Resu
                     pace=of_run(of_metrics.result(), place),
                     latency_points=of_run(of_ten.result(), place),
                     traffic_points=of_run(crossing.result(), place),
+                    relief_points=relief_points(run),
                 )
 
 

@@ -39,6 +39,8 @@ class Results:
         The campaign in buckets of time (``timeline``).
     latency_points, traffic_points : DataFrame
         Steps that differ by who placed their executors, over time (``placed_steps``).
+    relief_points : DataFrame
+        Steps whose bolts may help or whose spouts may pause, over time (``relief``).
     """
 
     run: RunRecord
@@ -53,6 +55,7 @@ class Results:
     pace: pd.DataFrame
     latency_points: pd.DataFrame
     traffic_points: pd.DataFrame
+    relief_points: pd.DataFrame
 
     @property
     def steps(self) -> list[int]:

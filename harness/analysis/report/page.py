@@ -14,13 +14,13 @@ from harness.analysis.figures import style
 from harness.analysis.figures.all_figures import FigureKind
 from harness.analysis.judge.checks import DECLINED
 from harness.analysis.judge.placements import placement_groups
+from harness.analysis.judge.relief import relieved_steps
 from harness.analysis.judge.results import Results
 from harness.analysis.judge.summary import EVIDENCE_PCT
 from harness.analysis.report import sections as views
 from harness.analysis.report.adaptations import adapted_steps
 from harness.analysis.report.notes import PROTOCOL_NOTES, model_note
 from harness.analysis.report.pairs import PairViews
-from harness.analysis.report.relief import relieved_steps
 from harness.models import NO_CHANGE
 
 PLACES = {
@@ -30,6 +30,7 @@ PLACES = {
     "latency-by-scheduler": "placements",
     "traffic-by-scheduler": "placements",
     "adaptation-by-period": "adaptations",
+    "relief-over-time": "relief",
 }
 """Sections of the figures that do not belong to what was measured."""
 

@@ -71,7 +71,12 @@ def test_a_model_a_tenth_high_is_a_tenth_high(analysed: Path) -> None:
 
 def test_the_reports_figures_are_drawn_as_png_and_svg(analysed: Path) -> None:
     names = {p.stem for p in (analysed / "figures").iterdir()}
-    of_others = {"latency-by-scheduler", "traffic-by-scheduler", "adaptation-by-period"}
+    of_others = {
+        "latency-by-scheduler",
+        "traffic-by-scheduler",
+        "adaptation-by-period",
+        "relief-over-time",
+    }
     found = {kind.name for kind in REGISTRY if kind.in_report} - of_others
     assert names == found - {"error-matrix-complete-latency"}
     assert "error-matrix-ground-truth-latency" in names, "complete latency is predicted by no model here"

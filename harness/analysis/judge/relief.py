@@ -12,6 +12,9 @@ import pyarrow.parquet as pq
 from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.schemas import Metric, MetricField
 
+POINTS = ["step", "time_s", "acked", "helped", "paused_pct"]
+COLUMNS = ["bucket_end_ms", "measurement", "component", "task", "field", "value"]
+
 
 class WatchedComponent(NamedTuple):
     """A component whose queues were looked at in a step's interval; shares are of the time looked at."""
@@ -56,6 +59,42 @@ def relieved_steps(run: RunRecord) -> list[RelievedStep]:
     return found if any(s.components or s.paused_pct is not None for s in found) else []
 
 
+def relief_points(run: RunRecord) -> pd.DataFrame:
+    """Return the steps of a run over time, where at least one of them may help or pause; else no row.
+
+    Returns
+    -------
+    DataFrame
+        A row for each bucket of a ``step``'s metrics: ``time_s`` (of its end, since the interval's begin),
+        ``acked`` and ``helped`` (messages acked and tuples that helpers served, since then), ``paused_pct``
+        (share of the bucket in which the spouts paused). NaN where it is not measured.
+    """
+    relieved = any(step.plan.relief.parts for step in run.steps)
+    found = [_by_bucket(step).assign(step=step.index) for step in run.steps if relieved]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=POINTS)
+
+
+def _by_bucket(step: StepRecord) -> pd.DataFrame:
+    rows = _rows(step)
+    ends_ms = sorted(rows["bucket_end_ms"].unique())
+
+    def by_bucket(measurement: Metric, field: MetricField) -> pd.Series[float]:
+        mine = rows[(rows["measurement"] == measurement) & (rows["field"] == field)]
+        return mine.groupby("bucket_end_ms")["value"].sum().reindex(ends_ms)
+
+    paused_ns, watched_ns = (
+        by_bucket(Metric.PAUSED, f) for f in (MetricField.PAUSED_NS, MetricField.WATCHED_NS)
+    )
+    return pd.DataFrame(
+        {
+            "time_s": (pd.Series(ends_ms, index=ends_ms, dtype=float) - step.interval.start_epoch_ms) / 1e3,
+            "acked": by_bucket(Metric.ACK, MetricField.ACKED).cumsum(),
+            "helped": by_bucket(Metric.HELP, MetricField.TUPLES).cumsum(),
+            "paused_pct": 100 * paused_ns / watched_ns,
+        }
+    )
+
+
 def _relieved(step: StepRecord) -> RelievedStep:
     rows = _rows(step)
     interval = step.interval
@@ -80,7 +119,7 @@ def _rows(step: StepRecord) -> pd.DataFrame:
     table = pq.read_table(step.folder / "metrics.parquet")
     ends = table["bucket_end_ms"]
     inside = pc.and_(pc.greater(ends, interval.start_epoch_ms), pc.less_equal(ends, interval.end_epoch_ms))
-    kept = table.filter(inside).select(["measurement", "component", "task", "field", "value"])
+    kept = table.filter(inside).select(COLUMNS)
     rows: pd.DataFrame = kept.to_pandas().astype({"measurement": str, "component": str, "field": str})
     return rows
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from harness.analysis.figures.relief_figure import PANELS, has_relief, relief_over_time
+from harness.analysis.judge.relief import relief_points, relieved_steps
 from harness.analysis.judge.results import Results
 from harness.analysis.report.page import render
-from harness.analysis.report.relief import relieved_steps
 from harness.analysis.spark.inputs import RunRecord, read_run
+from harness.plans import Backpressure, Relief
 from harness.schemas import METRICS, Metric, MetricField
 
 S = 1_000_000_000
+PAUSING = Relief(backpressure=Backpressure(kind="heron", high_pct=50, low_pct=10))
 
 
 def relieved(run: RunRecord, folder: Path) -> RunRecord:
@@ -56,7 +61,8 @@ def relieved(run: RunRecord, folder: Path) -> RunRecord:
     ]
     folder.mkdir()
     pq.write_table(pa.Table.from_pylist(rows, METRICS), folder / "metrics.parquet")
-    return replace(run, steps=(replace(step, folder=folder, interval=interval),))
+    plan = step.plan.model_copy(update={"relief": PAUSING})
+    return replace(run, steps=(replace(step, folder=folder, interval=interval, plan=plan),))
 
 
 def test_shares_are_of_the_interval(run_path: Path, tmp_path: Path) -> None:
@@ -68,6 +74,26 @@ def test_shares_are_of_the_interval(run_path: Path, tmp_path: Path) -> None:
     assert (step.helped_tps, step.helped_pct, step.requests) == (50.0, 25.0, 3)
     (component,) = step.components
     assert component == ("exclam1", 25.0, 51.0, 50.0, 25.0)
+
+
+def test_buckets_add_up_since_the_interval_began(run_path: Path, tmp_path: Path) -> None:
+    """900 and 930 acks, 1 of 5 s paused in the first bucket, 500 tuples helped in it and unknown after it."""
+    buckets = relief_points(relieved(read_run(run_path), tmp_path / "step"))
+    assert buckets["step"].tolist() == [0, 0]
+    assert buckets["time_s"].tolist() == [5, 10]
+    assert buckets["acked"].tolist() == [900, 1830]
+    assert buckets["paused_pct"].tolist() == [20, 0]
+    assert buckets["helped"].tolist() == pytest.approx([500, math.nan], nan_ok=True)
+
+
+def test_the_figure_has_a_panel_each_and_a_line_a_step(results: Results, tmp_path: Path) -> None:
+    assert not has_relief(results)
+    run = relieved(results.run, tmp_path / "step")
+    given = replace(results, run=replace(results.run, steps=run.steps), relief_points=relief_points(run))
+    assert has_relief(given)
+    axes = relief_over_time(given).axes
+    assert [ax.get_ylabel() for ax in axes] == list(PANELS.values())
+    assert [len(ax.lines) for ax in axes] == [1, 1, 1]
 
 
 def test_the_page_has_the_section_where_bolts_help(results: Results, tmp_path: Path) -> None:
