@@ -29,6 +29,7 @@ from harness.machine.whole_files import write_atomically
 from harness.protocols import Observation, Settings
 from harness.runs import Run
 from harness.schemas import Metric, MetricField
+from harness.topologies.jar import ACKERS
 from harness.tuning.message_fit import FittedMessageCost, ThroughputRow, fit_message_cost
 
 NAME = "message-costs"
@@ -43,7 +44,6 @@ LEAST_PHASE_S = 4
 """Wherever it begins there is a bucket of a second whose neighbours are its stream's as well."""
 TURN_S = 0.5
 """Time that draining adds to a phase, about."""
-ACKERS = "topology.acker.executors"
 MATTERS: Mapping[str, object] = {
     "topology.producer.batch.size": 1,
     "topology.transfer.batch.size": 1,

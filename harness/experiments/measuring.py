@@ -38,8 +38,9 @@ SETTLE_MOST_S = 12.0
 ends in the past, so that its last messages have had the time to come out."""
 REPORTED_MOST_S = 20.0
 """Longest time that workers may take after the interval to report once more, beyond that between reports."""
-STALE_SHARE = 0.1
-"""Share of an interval: where reports are further apart, Storm's complete latency is not told."""
+STALE_SHARE = 0.2
+"""Share of an interval: where reports are further apart, Storm's complete latency is not told. The shortest
+interval has 5 s, in which clusters of the harness report every second."""
 REPORTS_EVERY_S = 0.25
 """Time between two looks for such a report."""
 
