@@ -14,9 +14,9 @@ from harness.analysis.judge.results import Results
 from harness.analysis.spark.inputs import StepRecord
 
 PANELS = {
-    "acked": "messages acked",
+    "acked_so_far": "messages acked",
     "paused_pct": "spouts pause (% of the time)",
-    "helped": "tuples served by helpers",
+    "helped_so_far": "tuples served by helpers",
 }
 """Columns of ``relief_points`` in the order of the paper's figures, and their axes' names."""
 

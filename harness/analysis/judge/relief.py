@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.schemas import Metric, MetricField
 
-POINTS = ["step", "time_s", "acked", "helped", "paused_pct"]
+POINTS = ["step", "time_s", "acked_so_far", "helped_so_far", "paused_pct"]
 COLUMNS = ["bucket_end_ms", "measurement", "component", "task", "field", "value"]
 
 
@@ -66,8 +66,8 @@ def relief_points(run: RunRecord) -> pd.DataFrame:
     -------
     DataFrame
         A row for each bucket of a ``step``'s metrics: ``time_s`` (of its end, since the interval's begin),
-        ``acked`` and ``helped`` (messages acked and tuples that helpers served, since then), ``paused_pct``
-        (share of the bucket in which the spouts paused). NaN where it is not measured.
+        ``acked_so_far`` and ``helped_so_far`` (messages acked and tuples that helpers served, since then),
+        ``paused_pct`` (share of the bucket in which the spouts paused). NaN where it is not measured.
     """
     relieved = any(step.plan.relief.parts for step in run.steps)
     found = [_by_bucket(step).assign(step=step.index) for step in run.steps if relieved]
@@ -88,8 +88,8 @@ def _by_bucket(step: StepRecord) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "time_s": (pd.Series(ends_ms, index=ends_ms, dtype=float) - step.interval.start_epoch_ms) / 1e3,
-            "acked": by_bucket(Metric.ACK, MetricField.ACKED).cumsum(),
-            "helped": by_bucket(Metric.HELP, MetricField.TUPLES).cumsum(),
+            "acked_so_far": by_bucket(Metric.ACK, MetricField.ACKED).cumsum(),
+            "helped_so_far": by_bucket(Metric.HELP, MetricField.TUPLES).cumsum(),
             "paused_pct": 100 * paused_ns / watched_ns,
         }
     )

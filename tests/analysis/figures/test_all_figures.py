@@ -25,7 +25,7 @@ CHAPTER_5 = set(range(10, 47))
 """The thesis's figures of results; 5.1 to 5.9 are diagrams of its system and topologies."""
 NOT_IN_FIELDS_TO_FIELDS = {
     "error-matrix-worker-cpu-cores-absolute",
-    *("latency-by-scheduler", "traffic-by-scheduler", "adaptation-by-period"),
+    *("latency-by-scheduler", "traffic-by-scheduler", "adaptation-by-period", "relief-over-time"),
 }
 
 

@@ -81,9 +81,9 @@ def test_buckets_add_up_since_the_interval_began(run_path: Path, tmp_path: Path)
     buckets = relief_points(relieved(read_run(run_path), tmp_path / "step"))
     assert buckets["step"].tolist() == [0, 0]
     assert buckets["time_s"].tolist() == [5, 10]
-    assert buckets["acked"].tolist() == [900, 1830]
+    assert buckets["acked_so_far"].tolist() == [900, 1830]
     assert buckets["paused_pct"].tolist() == [20, 0]
-    assert buckets["helped"].tolist() == pytest.approx([500, math.nan], nan_ok=True)
+    assert buckets["helped_so_far"].tolist() == pytest.approx([500, math.nan], nan_ok=True)
 
 
 def test_the_figure_has_a_panel_each_and_a_line_a_step(results: Results, tmp_path: Path) -> None:
