@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,7 @@ class RunIndex:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = tuple(folders)
+        self._found: dict[tuple[str, str], Path] = {}
 
     def runs(self) -> dict[tuple[str, str], Run]:
         """Return every run by experiment and start, newest first."""
@@ -97,10 +99,15 @@ class RunIndex:
         UnknownName
             When there is none of that address; only names that were found are looked up.
         """
+        address = experiment, start
+        if address in self._found:  # a page asks for its run many times a minute
+            with suppress(HarnessError, OSError):
+                return Run(self._found[address])
         runs = self.runs()
-        if (experiment, start) not in runs:
+        if address not in runs:
             raise UnknownName("run", f"{experiment}/{start}", ["/".join(name) for name in runs])
-        return runs[experiment, start]
+        self._found[address] = runs[address].path
+        return runs[address]
 
     def by_topology(self) -> dict[str, list[Run]]:
         """Return the runs that have a finished step by their topology, newest first.
