@@ -54,9 +54,8 @@ class RelievedStep(NamedTuple):
 
 
 def relieved_steps(run: RunRecord) -> list[RelievedStep]:
-    """Return the steps of a run in their order, where at least one of them helps or pauses; else none."""
-    found = [_relieved(step) for step in run.steps]
-    return found if any(s.components or s.paused_pct is not None for s in found) else []
+    """Return the steps of a run in their order, where at least one of them may help or pause; else none."""
+    return [_relieved(step) for step in run.steps] if _has_relief(run) else []
 
 
 def relief_points(run: RunRecord) -> pd.DataFrame:
@@ -69,9 +68,13 @@ def relief_points(run: RunRecord) -> pd.DataFrame:
         ``acked_so_far`` and ``helped_so_far`` (messages acked and tuples that helpers served, since then),
         ``paused_pct`` (share of the bucket in which the spouts paused). NaN where it is not measured.
     """
-    relieved = any(step.plan.relief.parts for step in run.steps)
-    found = [_by_bucket(step).assign(step=step.index) for step in run.steps if relieved]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=POINTS)
+    if not _has_relief(run):
+        return pd.DataFrame(columns=POINTS)
+    return pd.concat([_by_bucket(s).assign(step=s.index) for s in run.steps], ignore_index=True)
+
+
+def _has_relief(run: RunRecord) -> bool:
+    return any(step.plan.relief.parts for step in run.steps)
 
 
 def _by_bucket(step: StepRecord) -> pd.DataFrame:
