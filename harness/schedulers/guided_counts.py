@@ -1,6 +1,6 @@
 """Numbers of executors and workers within a budget, by the composite model.
 
-For the least latency, the best of all counts one step away is taken, from the counts at hand, while that best
+For the least latency, the best of all counts a step away is taken, from the counts at hand, while that best
 is better by enough.
 
 For a target, numbers of workers are tried from one upwards. With each, executors are added from one a bolt:
@@ -220,7 +220,10 @@ class BudgetSearch:
         return TopologyConfiguration(executors=found, workers=workers)
 
     def _steps(self, configuration: TopologyConfiguration) -> Iterator[TopologyConfiguration]:
-        """Yield counts with an executor or a worker more or fewer, or an executor moved."""
+        """Yield counts with an executor more or fewer or moved, or with other workers.
+
+        A worker fewer may help only once a node is left, so one, half and twice as many are tried, too.
+        """
         counts = configuration.executors
         room = self._executors(configuration) < self.budget.executors
         for gaining in self._bolts:
@@ -235,7 +238,8 @@ class BudgetSearch:
         for losing in self._bolts:
             if counts[losing] > 1:
                 yield _with(configuration, {losing: counts[losing] - 1})
-        for workers in (configuration.workers - 1, configuration.workers + 1):
+        now = configuration.workers
+        for workers in sorted({1, now // 2, now - 1, now + 1, 2 * now} - {now}):
             if 1 <= workers <= self.budget.workers:
                 yield configuration.model_copy(update={"workers": workers})
 

@@ -25,6 +25,8 @@ from harness.plans import (
 )
 from harness.protocols import Estimate, Observation, Proposal
 from harness.schedulers import make_scheduler
+from harness.schedulers.guided_counts import BudgetSearch, SchedulingBudget
+from harness.schedulers.guided_scoring import GuidedScore
 from harness.schedulers.guided_search import LEAST_STEP
 from harness.schedulers.plan_costs import workers_restarted
 
@@ -155,6 +157,34 @@ def test_a_budget_bounds_what_is_used() -> None:
     assert counts.workers == 1
     with pytest.raises(SchedulerDeclined, match="budget of 2 executors is less than one for each"):
         propose(source(), max_executors=2)
+
+
+class ByWorkers:
+    """Says of a plan what is given for its number of workers, in ms."""
+
+    def __init__(self, *known_ms: float) -> None:
+        self.known_ms = known_ms
+
+    def of_plan(self, plan: PhysicalPlan) -> GuidedScore:
+        return GuidedScore(False, self.known_ms[len(plan.workers) - 1])
+
+
+def test_one_worker_is_found_where_a_worker_fewer_alone_is_no_better() -> None:
+    """As in exhaustive-placements: two and three workers are on both nodes, one worker is on one."""
+    counts = plan_of((SLOTS[0],) * 6).configuration()
+
+    def dealt(asked: TopologyConfiguration) -> PhysicalPlan:
+        return plan_of((*SLOTS[: asked.workers], *(SLOTS[0],) * (6 - asked.workers)))
+
+    search = BudgetSearch(
+        judge=ByWorkers(10.0, 14.0, 13.0),  # type: ignore[arg-type]  # all of it that is asked
+        query_plan=LINE,
+        start=counts.model_copy(update={"workers": 3}),
+        budget=SchedulingBudget(executors=5, workers=3),
+        gain_pct=2.0,
+        place=dealt,
+    )
+    assert search.least_latency().configuration.workers == 1
 
 
 def test_a_rate_beyond_all_plans_is_said() -> None:

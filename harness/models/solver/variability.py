@@ -125,7 +125,9 @@ def in_bursts(time_ms: float, number: float, period_ms: float, apart_ms: float, 
 
     An executor that looks at tasks whose messages come in turn catches up with them once in a period.
     Messages of neighbouring tasks come out one after another, and then none until the turn has gone round. A
-    window of t sees as many as t is long, up to a burst, which brings E [B (B - 1)] / E B tuples beside each.
+    burst brings b = E [B (B - 1)] / E B tuples beside each. With y the window's length over a burst's, the n
+    of a burst have b (y - y^2 / 2) others before them in the window up to y = 1, and b / 2 from there on. Two
+    over y times the integral of that is b (y - y^2 / 3), and b (1 - 1 / (3 y)) from y = 1 on.
 
     Parameters
     ----------
@@ -143,7 +145,9 @@ def in_bursts(time_ms: float, number: float, period_ms: float, apart_ms: float, 
     even = whole * (whole - 1 + 2 * (number - whole)) / number
     weight = min(scv, 1.0)
     beside = weight * number + (1 - weight) * even
-    return beside * released(time_ms / period_ms) * min(1.0, time_ms / max(number * apart_ms, 1e-9))
+    lengths = time_ms / max(number * apart_ms, 1e-9)
+    seen = lengths - lengths * lengths / 3 if lengths < 1 else 1 - 1 / (3 * lengths)
+    return beside * released(time_ms / period_ms) * seen
 
 
 @inlined

@@ -24,6 +24,26 @@ def overlap(part: float, share: float) -> float:
     return variability.overlap(part, share)
 
 
+@njit
+def in_bursts(t: float, number: float, period_ms: float, apart_ms: float, scv: float) -> float:
+    return variability.in_bursts(t, number, period_ms, apart_ms, scv)
+
+
+@pytest.mark.parametrize("number", [4, 8, 16])
+@pytest.mark.parametrize("lengths", [0.5, 1.0, 1.5, 4.0])
+def test_bursts_whose_messages_come_apart(number: int, lengths: float) -> None:
+    """Counted: variance over mean of what a window has that begins anywhere in a turn of a thousand bursts.
+
+    The formula takes messages as a flow that lasts from the first to a distance after the last one. So it is
+    off by about half a message.
+    """
+    turn, window = 1000 * number, lengths * number
+    beginnings = np.arange(0, turn, 0.01)
+    seen = sum(((at - beginnings) % turn < window) for at in range(number))
+    exact = seen.var() / seen.mean()
+    assert in_bursts(window, number, turn, 1.0, 0.0) == pytest.approx(exact - 1, abs=0.6)
+
+
 @pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("looks", [1.0, 3.0, 10.25])
 def test_looks_that_take_as_long_whatever_they_find(chance: float, looks: float) -> None:
