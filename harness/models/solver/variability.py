@@ -125,8 +125,8 @@ def in_bursts(time_ms: float, number: float, period_ms: float, apart_ms: float, 
 
     An executor that looks at tasks whose messages come in turn catches up with them once in a period.
     Messages of neighbouring tasks come out one after another, and then none until the turn has gone round. A
-    burst brings b = E [B (B - 1)] / E B tuples beside each. With y the window's length over a burst's, the n
-    of a burst have b (y - y^2 / 2) others before them in the window up to y = 1, and b / 2 from there on. Two
+    burst brings b = E [B (B - 1)] / E B tuples beside each. Let y be a window's length over a burst's. Before
+    a message the window has b (y - y^2 / 2) others of its burst up to y = 1, and b / 2 from there on. Two
     over y times the integral of that is b (y - y^2 / 3), and b (1 - 1 / (3 y)) from y = 1 on.
 
     Parameters
