@@ -18,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 
 from harness.analysis.judge import checks
 from harness.analysis.judge.judging import all_judged
+from harness.analysis.judge.placements import PlacementGroup, ranked_placements
 from harness.analysis.judge.predicted_with import stale
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.rescoring import linked_copy
@@ -119,6 +120,8 @@ class Evaluated:
         Share of the machine's CPU time that was in use in each step's interval, where it was recorded.
     pairs : DataFrame
         Rows of ``errors.parquet``.
+    placements : tuple of PlacementGroup
+        Plans of the run that differ by placement alone, and how models ranked them.
     """
 
     name: str
@@ -132,6 +135,7 @@ class Evaluated:
     stolen_pct: float | None
     busy_pct: Mapping[int, float]
     pairs: pd.DataFrame
+    placements: tuple[PlacementGroup, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -251,6 +255,7 @@ def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> E
         stolen_pct=max(stolen, default=None),
         busy_pct={n: i.machine_busy_pct for n, i in intervals.items() if i.machine_busy_pct is not None},
         pairs=pairs,
+        placements=ranked_placements(read_raw(path), pairs),
     )
 
 

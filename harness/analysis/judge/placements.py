@@ -106,19 +106,57 @@ class PlacementGroup:
 
 def placement_groups(data: Results) -> tuple[PlacementGroup, ...]:
     """Return the groups of a run with at least two placements that were measured."""
+    measure = next((m for m in LATENCIES if len(data.measured(m))), LATENCIES[0])
+    rows = data.measured(measure).set_index("step")
+    return _groups(data.run, measure, rows, data.frame, priced=True)
+
+
+def ranked_placements(run: RunRecord, pairs: pd.DataFrame) -> tuple[PlacementGroup, ...]:
+    """Return the same groups by a run's judged pairs alone; plans' costs are left out.
+
+    Parameters
+    ----------
+    run : RunRecord
+    pairs : DataFrame
+        Rows of ``errors.parquet``.
+    """
+    whole = pairs[
+        (pairs["statistic"] == "mean")
+        & (pairs["subject"] == "")
+        & (pairs["protocol"] == "ours")
+        & pairs["actual"].notna()
+    ]
+    measure = next((m for m in LATENCIES if (whole["measure"] == m).any()), LATENCIES[0])
+    rows = whole[whole["measure"] == measure].drop_duplicates("proposed_step").set_index("proposed_step")
+    measured = rows[["actual", "noise"]].rename(columns={"actual": "value"})
+    return _groups(run, measure, measured, pairs, priced=False)
+
+
+def _groups(
+    run: RunRecord, measure: str, rows: pd.DataFrame, frame: pd.DataFrame, *, priced: bool
+) -> tuple[PlacementGroup, ...]:
     groups: dict[tuple[object, ...], list[StepRecord]] = {}
-    for step in (s for s in data.run.steps if not s.changes):
+    for step in (s for s in run.steps if not s.changes):
         counts = step.plan.start.configuration()
         key = (step.interval.rate_tps, step.asked_workers, *sorted(counts.executors.items()))
         groups.setdefault(key, []).append(step)
-    found = (_group(data, steps) for steps in groups.values() if len(steps) > 1)
+    pairs = _predictions(frame, measure)
+    found = (
+        _group(steps, measure, rows, pairs, run if priced else None)
+        for steps in groups.values()
+        if len(steps) > 1
+    )
     return tuple(g for g in found if g is not None)
 
 
-def _group(data: Results, steps: Sequence[StepRecord]) -> PlacementGroup | None:
+def _group(
+    steps: Sequence[StepRecord],
+    measure: str,
+    rows: pd.DataFrame,
+    pairs: pd.DataFrame,
+    priced_by: RunRecord | None,
+) -> PlacementGroup | None:
     """Return a group; None where fewer than two of its placements have a latency."""
-    measure = next((m for m in LATENCIES if len(data.measured(m))), LATENCIES[0])
-    rows = data.measured(measure).set_index("step")
     latency: dict[int, float] = rows["value"].dropna().to_dict()  # type: ignore[assignment]
     by_place: dict[Hashable, list[StepRecord]] = {}
     for step in steps:
@@ -126,8 +164,7 @@ def _group(data: Results, steps: Sequence[StepRecord]) -> PlacementGroup | None:
             by_place.setdefault(_places(step), []).append(step)
     if len(by_place) < 2:
         return None
-    pairs = _predictions(data, measure)
-    measured = [_measured(data.run, of, rows, pairs) for of in by_place.values()]
+    measured = [_measured(of, rows, pairs, priced_by) for of in by_place.values()]
     numbers = [p.steps for p in measured]
     means = np.array([p.mean_ms for p in measured])
     noise = np.array([p.noise_ms for p in measured])
@@ -149,9 +186,8 @@ def _places(step: StepRecord) -> Hashable:
     return plan_shape(plan, () if step.plan.placement is None else plan.node_names)
 
 
-def _predictions(data: Results, measure: str) -> pd.DataFrame:
+def _predictions(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Return the predicted means of the whole topology: model, source_step, proposed_step, value."""
-    rows = data.frame
     mine = (
         (rows["measure"] == measure)
         & (rows["statistic"] == "mean")
@@ -163,7 +199,7 @@ def _predictions(data: Results, measure: str) -> pd.DataFrame:
 
 
 def _measured(
-    run: RunRecord, steps: Sequence[StepRecord], rows: pd.DataFrame, pairs: pd.DataFrame
+    steps: Sequence[StepRecord], rows: pd.DataFrame, pairs: pd.DataFrame, priced_by: RunRecord | None
 ) -> MeasuredPlan:
     numbers = tuple(s.index for s in steps)
     noise = rows.loc[list(numbers), "noise"].fillna(0.0).to_numpy(dtype=np.float64)
@@ -176,7 +212,7 @@ def _measured(
         mean_ms=float(means.mean()),
         noise_ms=float(np.sqrt((noise**2).sum()) / noise.size),
         predicted_ms={str(m): float(v) for m, v in others.groupby("model")["value"].mean().items()},
-        costs=_costs(run, steps[0]),
+        costs=None if priced_by is None else _costs(priced_by, steps[0]),
     )
 
 

@@ -89,6 +89,8 @@ def page(runs: Sequence[Evaluated], own: str, split: str, notes: str = "", part:
             f"## By how busy the machine was\n\n{_by_busy(rows, tuning, own, part)}",
             f"## Saturation\n\n{_saturation(shown)}",
         ]
+    if placed := _placements(runs):
+        parts.append(f"## Placements\n\n{placed}")
     if not tuning.empty:
         parts.append(f"## The tuning set, for comparison\n\n{_by_measure(tuning, BY_EXPERIMENT)}")
     if notes:
@@ -215,6 +217,31 @@ def _saturation(runs: Sequence[Evaluated]) -> str:
         "kept up, not called",
     ]
     return "Pairs by whether the proposed step's backlog grew when it was measured.\n\n" + table(head, lines)
+
+
+def _placements(runs: Sequence[Evaluated]) -> str:
+    """Tell how models ranked plans that differ by placement alone; empty where no run has such plans."""
+    lines = [
+        [
+            run.part,
+            run.name,
+            group.words,
+            str(len(group.plans)),
+            ranking.model,
+            "-" if ranking.tau is None else number(ranking.tau),
+            f"{percent(ranking.regret_pct)} ({percent(ranking.low_pct)} to {percent(ranking.high_pct)})",
+        ]
+        for run in runs
+        for group in run.placements
+        for ranking in group.rankings
+    ]
+    text = (
+        "Steps with the same executors and rate in different places. A model ranks their plans from each\n"
+        "step. Kendall's tau is over pairs of plans that differ by more than noise. The regret is how much\n"
+        "slower, measured, the plan that the model would pick is than the best one, with a 90 % interval.\n\n"
+    )
+    head = ["set", "run", "executors", "plans", "model", "Kendall's tau", "regret %"]
+    return text + table(head, lines) if lines else ""
 
 
 def _runs(runs: Sequence[Evaluated]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,12 @@ from harness.analysis.judge import accuracy
 from harness.analysis.judge.accuracy import GOALS, clustered_share, figures, gather
 from harness.analysis.judge.code_digest import models_digest
 from harness.analysis.judge.evaluation import Evaluated, evaluate, find_runs, read_split
+from harness.analysis.judge.placements import PlacementGroup, rank_plans
 from harness.analysis.judge.predicted_with import stamp
 from harness.analysis.report.accuracy_page import out_of_date, page
 from harness.errors import UsageError
 from harness.runs import Run
-from harness.schemas import ERRORS
+from harness.schemas import ERRORS, Measure
 
 pytestmark = pytest.mark.deep
 
@@ -200,6 +202,19 @@ def test_the_page_says_what_is_reached_and_missed() -> None:
         [run("two", late)], "composite", "split"
     )
     assert "No run of the development set" in page([run("one", own)], "composite", "split.yaml")
+
+
+def test_the_page_says_how_models_ranked_placements() -> None:
+    """From either source the model picks the plan of 11 ms, and 10 ms was best."""
+    ranking = rank_plans(
+        "m", np.array([[2.0, 1.0], [3.0, 2.0]]), np.array([10.0, 11.0]), np.array([0.1, 0.1])
+    )
+    group = PlacementGroup("1 each, 3 workers asked, 60/s", Measure.GROUND_TRUTH, (), (ranking,))
+    own = [row("composite", 0, 1, 10.2)]
+    text = page([replace(run("two", own), placements=(group,))], "composite", "split.yaml")
+    told = f"| m | -1.00 | 10.0 ({ranking.low_pct:.1f} to {ranking.high_pct:.1f}) |"
+    assert f"| two/20260101T000000Z | 1 each, 3 workers asked, 60/s | 0 | {told[2:]}" in text
+    assert "## Placements" not in page([run("two", own)], "composite", "split.yaml")
 
 
 def test_pairs_are_told_apart_by_how_busy_the_machine_was_in_the_busier_step() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from synthetic_run import FakeRun, FakeStep, build, lognormal
 
 from harness.analysis.judge.computing import compute
-from harness.analysis.judge.placements import placement_groups, rank_plans
+from harness.analysis.judge.placements import placement_groups, rank_plans, ranked_placements
 from harness.analysis.judge.predicting import predict
 from harness.analysis.judge.results import Results
 from harness.analysis.spark.inputs import read_run
@@ -88,6 +88,12 @@ def test_plans_for_which_the_same_was_asked_are_compared(placed: Results) -> Non
     assert costs.executors_moved == 0
     ranking = next(r for r in group.rankings if r.model == "no-change")
     assert (ranking.sources, ranking.tau) == (5, 0.0)
+
+
+def test_judged_pairs_alone_give_the_same_rankings(placed: Results) -> None:
+    (group,), (ranked,) = placement_groups(placed), ranked_placements(placed.run, placed.frame)
+    assert (ranked.words, ranked.measure, ranked.rankings) == (group.words, group.measure, group.rankings)
+    assert [p.costs for p in ranked.plans] == [None] * 3
 
 
 def test_repeats_of_one_placement_are_no_comparison(results: Results) -> None:
