@@ -179,11 +179,13 @@ def evaluate(
     UsageError
         Naming the first file that is missing or unreadable.
     """
-    for path in paths:
-        read_measured(path)
+    records = {path: read_measured(path) for path in paths}
     anew = [p for p in paths if not _as_today(p)]
     judged_anew = dict(_judge(anew, progress, master)) if anew else {}
-    return [_evaluated(p, split, *(judged_anew[p] if p in judged_anew else _as_reported(p))) for p in paths]
+    return [
+        _evaluated(records[p], split, *(judged_anew[p] if p in judged_anew else _as_reported(p)))
+        for p in paths
+    ]
 
 
 def read_measured(path: Path) -> RunRecord:
@@ -237,8 +239,8 @@ def _judge(
                 yield path, (checks.verdict(own.checks), own.pairs.to_pandas())
 
 
-def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> Evaluated:
-    run = Run(path)
+def _evaluated(record: RunRecord, split: Split, verdict: str, pairs: pd.DataFrame) -> Evaluated:
+    run = Run(record.path)
     experiment = run.path.parent.name
     machine = run.environment.get("machine") or {}
     intervals = {i: run.interval(i) for i in run.finished_steps}
@@ -255,7 +257,7 @@ def _evaluated(path: Path, split: Split, verdict: str, pairs: pd.DataFrame) -> E
         stolen_pct=max(stolen, default=None),
         busy_pct={n: i.machine_busy_pct for n, i in intervals.items() if i.machine_busy_pct is not None},
         pairs=pairs,
-        placements=ranked_placements(read_raw(path), pairs),
+        placements=ranked_placements(record, pairs),
     )
 
 

@@ -8,8 +8,8 @@ measured, the plan is that the model would pick than the best measured one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -108,7 +108,13 @@ def placement_groups(data: Results) -> tuple[PlacementGroup, ...]:
     """Return the groups of a run with at least two placements that were measured."""
     measure = next((m for m in LATENCIES if len(data.measured(m))), LATENCIES[0])
     rows = data.measured(measure).set_index("step")
-    return _groups(data.run, measure, rows, data.frame, priced=True)
+    by_index = {s.index: s for s in data.run.steps}
+
+    def priced(group: PlacementGroup) -> PlacementGroup:
+        plans = (replace(p, costs=_costs(data.run, by_index[p.steps[0]])) for p in group.plans)
+        return replace(group, plans=tuple(plans))
+
+    return tuple(priced(group) for group in _groups(data.run.steps, measure, rows, _means(data.frame)))
 
 
 def ranked_placements(run: RunRecord, pairs: pd.DataFrame) -> tuple[PlacementGroup, ...]:
@@ -120,41 +126,29 @@ def ranked_placements(run: RunRecord, pairs: pd.DataFrame) -> tuple[PlacementGro
     pairs : DataFrame
         Rows of ``errors.parquet``.
     """
-    whole = pairs[
-        (pairs["statistic"] == "mean")
-        & (pairs["subject"] == "")
-        & (pairs["protocol"] == "ours")
-        & pairs["actual"].notna()
-    ]
-    measure = next((m for m in LATENCIES if (whole["measure"] == m).any()), LATENCIES[0])
-    rows = whole[whole["measure"] == measure].drop_duplicates("proposed_step").set_index("proposed_step")
-    measured = rows[["actual", "noise"]].rename(columns={"actual": "value"})
-    return _groups(run, measure, measured, pairs, priced=False)
+    means = _means(pairs)
+    known = means[means["actual"].notna()]
+    measure = next((m for m in LATENCIES if (known["measure"] == m).any()), LATENCIES[0])
+    rows = known[known["measure"] == measure].drop_duplicates("proposed_step").set_index("proposed_step")
+    return _groups(run.steps, measure, rows[["actual", "noise"]].rename(columns={"actual": "value"}), means)
 
 
 def _groups(
-    run: RunRecord, measure: str, rows: pd.DataFrame, frame: pd.DataFrame, *, priced: bool
+    steps: Iterable[StepRecord], measure: str, rows: pd.DataFrame, means: pd.DataFrame
 ) -> tuple[PlacementGroup, ...]:
+    """Return the groups; ``rows`` has the measured value and its noise by step."""
     groups: dict[tuple[object, ...], list[StepRecord]] = {}
-    for step in (s for s in run.steps if not s.changes):
+    for step in (s for s in steps if not s.changes):
         counts = step.plan.start.configuration()
         key = (step.interval.rate_tps, step.asked_workers, *sorted(counts.executors.items()))
         groups.setdefault(key, []).append(step)
-    pairs = _predictions(frame, measure)
-    found = (
-        _group(steps, measure, rows, pairs, run if priced else None)
-        for steps in groups.values()
-        if len(steps) > 1
-    )
+    pairs = means[(means["measure"] == measure) & means["value"].notna()]
+    found = (_group(of, measure, rows, pairs) for of in groups.values() if len(of) > 1)
     return tuple(g for g in found if g is not None)
 
 
 def _group(
-    steps: Sequence[StepRecord],
-    measure: str,
-    rows: pd.DataFrame,
-    pairs: pd.DataFrame,
-    priced_by: RunRecord | None,
+    steps: Sequence[StepRecord], measure: str, rows: pd.DataFrame, pairs: pd.DataFrame
 ) -> PlacementGroup | None:
     """Return a group; None where fewer than two of its placements have a latency."""
     latency: dict[int, float] = rows["value"].dropna().to_dict()  # type: ignore[assignment]
@@ -164,7 +158,7 @@ def _group(
             by_place.setdefault(_places(step), []).append(step)
     if len(by_place) < 2:
         return None
-    measured = [_measured(of, rows, pairs, priced_by) for of in by_place.values()]
+    measured = [_measured(of, rows, pairs) for of in by_place.values()]
     numbers = [p.steps for p in measured]
     means = np.array([p.mean_ms for p in measured])
     noise = np.array([p.noise_ms for p in measured])
@@ -186,21 +180,12 @@ def _places(step: StepRecord) -> Hashable:
     return plan_shape(plan, () if step.plan.placement is None else plan.node_names)
 
 
-def _predictions(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Return the predicted means of the whole topology: model, source_step, proposed_step, value."""
-    mine = (
-        (rows["measure"] == measure)
-        & (rows["statistic"] == "mean")
-        & (rows["subject"] == "")
-        & (rows["protocol"] == "ours")
-        & rows["value"].notna()
-    )
-    return rows.loc[mine, ["model", "source_step", "proposed_step", "value"]]
+def _means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of ``errors.parquet`` on means of the whole topology, by our protocol."""
+    return rows[(rows["statistic"] == "mean") & (rows["subject"] == "") & (rows["protocol"] == "ours")]
 
 
-def _measured(
-    steps: Sequence[StepRecord], rows: pd.DataFrame, pairs: pd.DataFrame, priced_by: RunRecord | None
-) -> MeasuredPlan:
+def _measured(steps: Sequence[StepRecord], rows: pd.DataFrame, pairs: pd.DataFrame) -> MeasuredPlan:
     numbers = tuple(s.index for s in steps)
     noise = rows.loc[list(numbers), "noise"].fillna(0.0).to_numpy(dtype=np.float64)
     means = rows.loc[list(numbers), "value"].to_numpy(dtype=np.float64)
@@ -212,7 +197,6 @@ def _measured(
         mean_ms=float(means.mean()),
         noise_ms=float(np.sqrt((noise**2).sum()) / noise.size),
         predicted_ms={str(m): float(v) for m, v in others.groupby("model")["value"].mean().items()},
-        costs=None if priced_by is None else _costs(priced_by, steps[0]),
     )
 
 
