@@ -1,13 +1,13 @@
 """The cost of watching: how busy a machine is with and without clients beside a running experiment.
 
     python bench/serving.py
-    python bench/serving.py --pairs 8 --slice-s 15 --clients 50
+    python bench/serving.py --pairs 8 --slice-s 15 --clients 50 --out figures
 
 One step of a real experiment is measured on this machine, and its interval is cut into slices. In one slice
 of each pair, first and second in turn, the clients load the run's page, follow its events and ask for the
 drawn plan every five seconds, as browsers do, from a process of their own. The first seconds of each slice,
 in which clients come and go, are not counted. Clients are usually elsewhere, so that the CPU time of theirs
-and of the service is told apart. The run is ended after the last slice. For a quiet machine; under six
+and of the service is told apart. The differences are drawn as ``serving-watched``. The run is ended after the last slice. For a quiet machine; under six
 minutes.
 """
 
@@ -26,13 +26,16 @@ import click
 import httpx
 import numpy as np
 import psutil
+from matplotlib.figure import Figure
 from scipy import stats
 
+from harness.analysis.figures import style
 from harness.experiments.progress import ProgressReader
 from harness.machine.readings import ThisMachine, shares
 from harness.service.server import listen
 
 EXPERIMENT = "quick"
+NAME = "serving-watched"
 PLAN_EVERY_S = 5.0
 """A page asks for the plan so often, as ``charts.js`` has it."""
 COMING_S = 2.0
@@ -192,6 +195,34 @@ def mean_with_half(values: list[float]) -> tuple[float, float]:
     return float(np.mean(values)), float(half)
 
 
+def differences(pairs: list[tuple[Slice, Slice]]) -> dict[str, list[float]]:
+    """Return what watching added to the machine's busy share and to the service's, in points a pair."""
+    whole = [watched.busy_pct - alone.busy_pct for alone, watched in pairs]
+    return {
+        "with the clients": whole,
+        "without the clients' own": [
+            d - watched.clients_pct for d, (_, watched) in zip(whole, pairs, strict=True)
+        ],
+        "of the service alone": [watched.service_pct - alone.service_pct for alone, watched in pairs],
+    }
+
+
+def draw(pairs: list[tuple[Slice, Slice]]) -> Figure:
+    """Draw each pair's differences, and their means with 95 % intervals."""
+    figure, axis = style.subplots(1, 1, style.COLUMN_IN, 2.2)
+    found = differences(pairs)
+    for place, values in enumerate(found.values()):
+        look = style.look(place)
+        beside = place + np.linspace(-0.2, 0.2, len(values))
+        axis.plot(beside, values, linestyle="", marker=look.marker, color=look.colour, alpha=0.4)
+        mean, half = mean_with_half(values)
+        axis.errorbar(place + 0.33, mean, half, fmt=look.marker, color=style.INK, capsize=2)
+    axis.axhline(LIMIT_POINTS, color=style.INK, linewidth=0.6, linestyle="--")
+    axis.set_xticks(range(len(found)), [what.replace(" the ", " the\n", 1) for what in found])
+    axis.set(ylabel="busy share by watching,\npoints of the machine")
+    return figure
+
+
 def show(pairs: list[tuple[Slice, Slice]]) -> None:
     """Print the busy share of each pair's slices, and the mean difference with its 95 % interval."""
     click.echo(
@@ -207,10 +238,8 @@ def show(pairs: list[tuple[Slice, Slice]]) -> None:
             watched.clients_pct,
         )
         click.echo(f"| {number} | {' | '.join(f'{value:.1f}' for value in values)} |")
-    whole = [watched.busy_pct - alone.busy_pct for alone, watched in pairs]
-    without = [d - watched.clients_pct for d, (_, watched) in zip(whole, pairs, strict=True)]
     click.echo(f"\nall figures are of the machine's CPU time; {len(pairs)} pairs, 95 % intervals")
-    for what, values in (("with the clients", whole), ("without the clients' own", without)):
+    for what, values in differences(pairs).items():
         mean, half = mean_with_half(values)
         kept = "below" if mean + half < LIMIT_POINTS else "not surely below"
         click.echo(f"difference {what}: {mean:+.2f} ± {half:.2f} points, {kept} {LIMIT_POINTS:g}")
@@ -221,9 +250,12 @@ def show(pairs: list[tuple[Slice, Slice]]) -> None:
 @click.option("--slice-s", default=15.0, show_default=True, type=click.FloatRange(2 * SETTLING_S))
 @click.option("--clients", default=50, show_default=True, type=click.IntRange(1))
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("build/serving"), show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("figures"), show_default=True)
 @click.option("--watch", "path", hidden=True)
 @click.option("--port", type=int, hidden=True)
-def main(pairs: int, slice_s: float, clients: int, runs: Path, path: str | None, port: int | None) -> None:
+def main(
+    pairs: int, slice_s: float, clients: int, runs: Path, out: Path, path: str | None, port: int | None
+) -> None:
     """Measure what watching costs."""
     if path is not None and port is not None:
         asyncio.run(watch_when_told(port, path, clients))
@@ -272,6 +304,9 @@ def main(pairs: int, slice_s: float, clients: int, runs: Path, path: str | None,
             if watching.wait(ENDING_S) != 0:
                 raise click.ClickException("the clients have failed: see above")
     show(taken)
+    out.mkdir(parents=True, exist_ok=True)
+    with style.styled(style.STYLES["web"]):
+        style.save(draw(taken), out, NAME)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """The memory of ``harness serve`` while its pages and questions are polled.
 
     python bench/serving_memory.py
-    python bench/serving_memory.py --minutes 5 --runs reports/runs
+    python bench/serving_memory.py --minutes 5 --runs reports/runs --out figures
 
 All pages of the archived runs are asked for again and again, with questions to forecasters, to the models
 and for a plan. Memory is read once a round of all addresses. It is flat where the second half has no trend: a
-line through it gains less than 1 % of the memory. Needs no quiet machine.
+line through it gains less than 1 % of the memory. It is drawn as ``serving-memory``. Needs no quiet machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ import click
 import httpx
 import numpy as np
 import psutil
+from matplotlib.figure import Figure
 
+from harness.analysis.figures import style
+
+NAME = "serving-memory"
 PAUSE_S = 0.2
 """Between two requests."""
 REPORT_EVERY_S = 300.0
@@ -67,6 +71,19 @@ def growth_pct(taken: list[tuple[float, float]]) -> float:
     return float(100 * slope * (minutes[-1] - minutes[0]) / mib.mean())
 
 
+def draw(taken: list[tuple[float, float]]) -> Figure:
+    """Draw the memory over time, with a line through its second half."""
+    figure, axis = style.subplots(1, 1, style.COLUMN_IN, 2.2)
+    minutes, mib = np.array(taken).T
+    axis.plot(minutes, mib, color=style.COLOURS[0])
+    half = minutes[len(taken) // 2 :]
+    fitted = np.polynomial.Polynomial.fit(half, mib[len(taken) // 2 :], 1)
+    axis.plot(half, fitted(half), color=style.COLOURS[5], linestyle="--", label="line through the second half")
+    axis.set(ylim=(0, None), xlabel="minutes of polling", ylabel="memory of the service, MiB")
+    axis.legend(loc="lower right")
+    return figure
+
+
 def wait_until_ready(client: httpx.Client) -> None:
     """Wait until the service answers and has loaded its model."""
     limit = time.monotonic() + WITHIN_S
@@ -86,8 +103,9 @@ def wait_until_ready(client: httpx.Client) -> None:
     "--runs", type=click.Path(path_type=Path, exists=True), default=Path("reports/runs"), show_default=True
 )
 @click.option("--port", default=8181, show_default=True)
-def main(minutes: float, runs: Path, port: int) -> None:
-    """Poll a service of its own, and print its memory."""
+@click.option("--out", type=click.Path(path_type=Path), default=Path("figures"), show_default=True)
+def main(minutes: float, runs: Path, port: int, out: Path) -> None:
+    """Poll a service of its own, print its memory and draw it."""
     command = [sys.executable, "-m", "harness", "serve", "--runs", str(runs), "--port", str(port)]
     with subprocess.Popen([*command, "--jobs", "build/serving-jobs"]) as serving:
         try:
@@ -98,6 +116,9 @@ def main(minutes: float, runs: Path, port: int) -> None:
             serving.terminate()
     if len(taken) < 4:
         raise click.ClickException(f"{len(taken)} rounds are too few: poll for longer")
+    out.mkdir(parents=True, exist_ok=True)
+    with style.styled(style.STYLES["web"]):
+        style.save(draw(taken), out, NAME)
     grown = growth_pct(taken)
     flat = "flat" if abs(grown) < FLAT_PCT else "not flat"
     first, last = taken[len(taken) // 2][1], taken[-1][1]
