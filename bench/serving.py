@@ -209,7 +209,7 @@ def differences(pairs: list[tuple[Slice, Slice]]) -> dict[str, list[float]]:
 
 def draw(pairs: list[tuple[Slice, Slice]]) -> Figure:
     """Draw each pair's differences, and their means with 95 % intervals."""
-    figure, axis = style.subplots(1, 1, style.COLUMN_IN, 2.2)
+    figure, (axis,) = style.subplots(1, 1, style.COLUMN_IN, 2.2)
     found = differences(pairs)
     for place, values in enumerate(found.values()):
         look = style.look(place)

@@ -73,7 +73,7 @@ def growth_pct(taken: list[tuple[float, float]]) -> float:
 
 def draw(taken: list[tuple[float, float]]) -> Figure:
     """Draw the memory over time, with a line through its second half."""
-    figure, axis = style.subplots(1, 1, style.COLUMN_IN, 2.2)
+    figure, (axis,) = style.subplots(1, 1, style.COLUMN_IN, 2.2)
     minutes, mib = np.array(taken).T
     axis.plot(minutes, mib, color=style.COLOURS[0])
     half = minutes[len(taken) // 2 :]
