@@ -17,6 +17,7 @@ from harness.models.composite.idling import batching
 from harness.models.composite.mechanisms import AT_ONCE, without_network
 from harness.models.composite.plan.coldness import cold_ms
 from harness.models.composite.plan.traffic import Traffic
+from harness.models.composite.source.hop_times import usual_way
 from harness.models.composite.source.host_stretch import HIDDEN_CORES
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.composite.task_routing import round_robin
@@ -252,7 +253,8 @@ class NetworkBuilder:
         probed = self.prepared.times.network_ms
         nodes = sorted({node for node, _ in self.layout.workers})
         return tuple(
-            f"no round trip between {one} and {other} was measured: the network is assumed to take no time"
+            f"no round trip between {one} and {other} was measured: {usual_way(probed).mean_ms:.3g} ms one way are"
+            " assumed, the median of the known ones"
             for one, other in combinations(nodes, 2)
             if probed and (one, other) not in probed
         )

@@ -7,6 +7,7 @@ lognormal with the mean and the variance that are left; docs/model.md has a sect
 
 Between nodes whose round trips were measured, the network's part is not the hop's own. Half of a round trip
 of that pair (thesis 4.11) is taken off the times measured between them, and put on any hop between them.
+Between nodes of which no round trip is known, the median of the known ones is assumed.
 
 A busy host delays every wake-up. The delay grows with the square of the time that contention adds to a unit
 of CPU time (``WAKE_MS``). So a hop is moved from the source's contention to the proposed plan's by the
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.models.composite.atoms import even, lognormal, merged, shifted, sum_of
+from harness.models.composite.atoms import even, lognormal, merged, scaled, shifted, sum_of
 from harness.models.composite.idling import TRANSFER_SLEEP_MS
 from harness.models.composite.source.evidence import Evidence
 from harness.models.composite.source.hop_records import HopRecords, grouped
@@ -32,6 +33,7 @@ from harness.models.network import (
     WITHIN,
     Atoms,
     Hops,
+    constant,
 )
 from harness.plans import batched_streams
 
@@ -93,6 +95,24 @@ def one_way(round_trips: RoundTrips) -> dict[NodePair, Atoms]:
     array([0.1, 0.3])
     """
     return {pair: merged(ms / 2, np.ones(ms.size)) for pair, ms in round_trips.items()}
+
+
+def usual_way(ways: Mapping[NodePair, Atoms]) -> Atoms:
+    """Return what the network is taken to need between nodes of which no round trip is known.
+
+    The median of the known pairs' means, with the shape of the pair that has it, or of the one below it. No
+    time at all where no pair is known.
+
+    Examples
+    --------
+    >>> round_trips_ms = {("a", "b"): [2.0], ("a", "c"): [4.0], ("b", "c"): [20.0]}
+    >>> usual_way(one_way({pair: np.array(ms) for pair, ms in round_trips_ms.items()})).mean_ms
+    2.0
+    """
+    if not ways:
+        return constant(0.0)
+    known = sorted(ways.values(), key=lambda way: way.mean_ms)
+    return scaled(known[(len(known) - 1) // 2], float(np.median([way.mean_ms for way in known])))
 
 
 def hop_sums(evidence: Evidence, idle_ms: FloatArray) -> HopSums | None:
@@ -256,6 +276,8 @@ class HopTimes:
         own = [lognormal(*both) for both in zip(mean_ms, scv, strict=True)]
         within, workers, nodes = own[WITHIN], *(sum_of(_SLEEP, o) for o in own[BETWEEN_WORKERS:])
         pairs = {pair: sum_of(nodes, way) for pair, way in self.network_ms.items()}
+        if self.network_ms:
+            nodes = sum_of(nodes, usual_way(self.network_ms))
         return Hops(
             within_worker_ms=shifted(within, -self.ahead_ms),
             between_workers_ms=shifted(workers, -self.ahead_ms),
