@@ -232,15 +232,19 @@ class Trace:
             Naming file and line: not a number, negative, before the line above it, or no offset at
             all; or a period shorter than the trace.
         """
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as e:
-            raise UsageError(f"trace {path}: cannot be read: {e}") from e
+        return cls.of_lines(path, trace_lines(path), period_s)
+
+    @classmethod
+    def of_lines(cls, path: Path, lines: Sequence[tuple[int, str]], period_s: float | None = None) -> Trace:
+        """Return the trace of offsets that a file has, each with the number of its line.
+
+        Raises
+        ------
+        UsageError
+            As ``read``.
+        """
         offsets: list[int] = []
-        for number, line in enumerate(lines, start=1):
-            text = line.partition("#")[0].strip()
-            if not text:
-                continue
+        for number, text in lines:
             offset = _nanoseconds(text, f"trace {path}, line {number}")
             if offsets and offset < offsets[-1]:
                 raise UsageError(f"trace {path}, line {number}: {text} s is before the line above it")
@@ -300,6 +304,22 @@ def _steady_schedule(workload: Workload, rate_tps: float) -> Schedule:
         return Poisson(rate_tps, workload.seed)
     assert workload.trace is not None  # checked when the experiment was loaded
     return Trace.read(workload.trace)
+
+
+def trace_lines(path: Path) -> list[tuple[int, str]]:
+    """Return a trace file's lines without comments, each with its number; empty ones are left out.
+
+    Raises
+    ------
+    UsageError
+        When the file cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"trace {path}: cannot be read: {e}") from e
+    texts = ((number, line.partition("#")[0].strip()) for number, line in enumerate(lines, start=1))
+    return [(number, text) for number, text in texts if text]
 
 
 def _nanoseconds(text: str, where: str) -> int:

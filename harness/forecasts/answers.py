@@ -73,6 +73,11 @@ def require_history(history: RateHistory, season_s: Sequence[float], least: int 
             )
 
 
+def is_whole(buckets: float) -> bool:
+    """Return whether a number of buckets is whole but for rounding, and not 0."""
+    return _WHOLE < buckets < math.inf and abs(buckets - round(buckets)) <= _WHOLE * buckets
+
+
 def season_buckets(history: RateHistory, season_s: float) -> int:
     """Return how many buckets a season has.
 
@@ -82,7 +87,7 @@ def season_buckets(history: RateHistory, season_s: float) -> int:
         When they are not a whole number: a bucket then has no counterpart a season ago.
     """
     buckets = season_s / history.bucket_s
-    if abs(buckets - round(buckets)) > _WHOLE * buckets:
+    if not is_whole(buckets):
         raise ForecastDeclined(
             f"a season of {season_s:g} s is no multiple of buckets of {history.bucket_s:g} s"
         )

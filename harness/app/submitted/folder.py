@@ -1,7 +1,7 @@
 """Files of a topology that was submitted to stay, read by pages without asking its cluster.
 
 - ``experiment.yaml``: cluster, query plan, store of metrics
-- ``submitted.json``: Storm's names and settings
+- ``submitted.json``: Storm's names and settings, seasons of the traffic
 - ``plans/``: each plan that was seen in force
 - ``applied/``: a record of each plan that was applied
 """
@@ -20,7 +20,7 @@ from harness.experiments.clusters import Running
 from harness.experiments.config import Experiment
 from harness.experiments.loading import files, load
 from harness.machine.whole_files import folder_atomically, write_atomically
-from harness.plans import Frozen, PhysicalPlan, TopologyConfiguration
+from harness.plans import Frozen, PhysicalPlan, PositiveFloat, TopologyConfiguration
 from harness.protocols import Settings
 from harness.topologies.bounds import StormValue
 
@@ -51,6 +51,8 @@ class SubmittedFacts(Frozen):
         Storm's settings in force, as Nimbus has them.
     unwrapped : mapping
         Components that report nothing, and why.
+    season_s : tuple of float
+        Lengths of the traffic's seasons, as who submitted it says.
     """
 
     topology: str
@@ -59,6 +61,7 @@ class SubmittedFacts(Frozen):
     storm_version: str
     settings: Mapping[str, StormValue]
     unwrapped: Mapping[str, str] = {}
+    season_s: tuple[PositiveFloat, ...] = ()
 
 
 class KeptPlan(Frozen):

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from harness.app.store_sender import given_store
 from harness.app.submitted.folder import SubmittedTopology, now_ms
+from harness.app.submitted.live_past import LivePasts, SpoutPast
 from harness.app.submitted.observing import RowSpan
 from harness.experiments.watching import AGAIN_S
 from harness.schemas import METRICS
@@ -39,6 +40,7 @@ class LiveMetrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, LiveRows] = OrderedDict()
+        self._pasts = LivePasts(self)
 
     def rows(self, topology: SubmittedTopology) -> LiveRows:
         """Return the rows of the last minutes; only what may have come since the last time is asked for.
@@ -71,6 +73,16 @@ class LiveMetrics:
             while len(self._kept) > MOST_TOPOLOGIES:
                 self._kept.popitem(last=False)
             return found
+
+    def past(self, topology: SubmittedTopology) -> SpoutPast | None:
+        """Return what spouts emitted in the last seasons; None where the traffic has none.
+
+        Raises
+        ------
+        UsageError, ClusterError
+            As ``rows``.
+        """
+        return self._pasts.of(topology) if topology.facts.season_s else None
 
     def before(self, topology: SubmittedTopology, span: RowSpan) -> LiveRows:
         """Return the last minutes of a span that is over.

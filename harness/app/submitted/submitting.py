@@ -58,6 +58,8 @@ class AskedSubmission:
         As the jar has them by default.
     bucket_s : int
         Seconds of a metric bucket.
+    season_s : tuple of float
+        Lengths of the traffic's seasons, where it has any.
     """
 
     jar: Path
@@ -68,6 +70,7 @@ class AskedSubmission:
     metrics: MetricStore
     workers: int | None = None
     bucket_s: int = 2
+    season_s: tuple[float, ...] = ()
 
 
 def submit_to_stay(
@@ -118,6 +121,7 @@ def submit_to_stay(
                 storm_version=found.version,
                 settings=_masked(cluster.nimbus.topology_settings(submitter.topology)),
                 unwrapped=experiment.topology.unwrapped,
+                season_s=asked.season_s,
             )
             submitted = SubmittedTopology.create(path, experiment, facts, plan)
             keep_in_graph(facts, submitted.plan)
