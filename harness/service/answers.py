@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Rates = dict[str, dict[str, dict[str, float]]]
 """Tuples a second by statistic, by component or task, and by stream."""
 
+Details = dict[str, str | int | float | list[float]]
+
 
 class TrafficForecast(BaseModel):
     """One forecaster's answer, or why it has none.
@@ -20,14 +22,15 @@ class TrafficForecast(BaseModel):
         By statistic, component or task, and stream. ``N-quantile`` is over what the forecast is uncertain
         of, averaged over the time asked; ``mean``, ``min`` and ``max`` are of its median over that time.
     details : mapping
-        What was read.
+        What was read: the length of the history and of its buckets, the seasons that were counted with, and
+        where the history ends and the forecast begins (``from_epoch_s``).
     reason : str
         Why there is no answer.
     """
 
     components: Rates = {}
     instances: Rates = {}
-    details: dict[str, str | int | float] = {}
+    details: Details = {}
     reason: str = ""
 
 
@@ -144,6 +147,25 @@ class ProposalAsked(BaseModel):
 
 
 @dataclass(frozen=True)
+class TrafficAsked:
+    """The forecast of traffic that is asked.
+
+    Attributes
+    ----------
+    source_hours : float, optional
+        Of history; None for a day, or for what its seasons need.
+    future_mins, bucket_s : float
+    season_s : tuple of float
+        Where it is empty, the topology's own seasons count.
+    """
+
+    source_hours: float | None
+    future_mins: float
+    bucket_s: float
+    season_s: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class FutureAsked:
     """The forecast that a plan is to fit.
 
@@ -153,14 +175,12 @@ class FutureAsked:
         A forecaster's name.
     quantile_pct : float
         One of ``questions.PERCENTS``.
-    source_hours, future_mins, bucket_s : float
+    traffic : TrafficAsked
     """
 
     model: str
     quantile_pct: int
-    source_hours: float
-    future_mins: float
-    bucket_s: float
+    traffic: TrafficAsked
 
 
 class ForecastRate(BaseModel):

@@ -28,8 +28,15 @@ class AskedTopology(Protocol):
         """Return the measured mean latency; None without one."""
         ...
 
-    def histories(self, source_hours: float, bucket_s: float) -> Sequence[SubjectHistory]:
-        """Return what each spout, and each task of it, emitted into each stream."""
+    @property
+    def season_s(self) -> Sequence[float]:
+        """Lengths of the seasons that its traffic is said to have."""
+        ...
+
+    def histories(
+        self, source_hours: float, bucket_s: float, season_s: Sequence[float]
+    ) -> Sequence[SubjectHistory]:
+        """Return what each spout, and each task of it, emitted into each stream, in buckets fit for these."""
         ...
 
     def predict(self, asked: ProposalAsked) -> dict[str, object]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.app.submitted.folder import SubmittedTopology, now_ms
+from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.live_rows import LiveMetrics, LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms
 from harness.app.submitted.plan_file import differences, labels
+from harness.app.submitted.spout_history import read_history
 from harness.errors import UsageError
 from harness.experiments import records
-from harness.experiments.watching import REPORTED_S
-from harness.forecasts.histories import SubjectHistory, histories_of_metrics
+from harness.forecasts.histories import SubjectHistory
 from harness.plans import PhysicalPlan
 from harness.protocols import Observation
 from harness.service.answers import ProposalAsked
@@ -28,9 +27,6 @@ from harness.service.run_index import UnknownName
 
 if TYPE_CHECKING:
     from harness.app.submitted.asked_cluster import AskedCluster
-
-MOST_BUCKETS = 3600
-"""Buckets of a history; a longer time has longer ones."""
 
 
 class LeftTopology:
@@ -77,21 +73,16 @@ class LeftTopology:
         """Return the mean time from emit to ack."""
         return mean_ack_ms(pa.Table.from_pandas(source.metrics[["measurement", "field", "value"]]))
 
-    def histories(self, source_hours: float, bucket_s: float) -> Sequence[SubjectHistory]:
-        """Return what spouts emitted since the topology is up, at most so many hours.
+    @property
+    def season_s(self) -> Sequence[float]:
+        """Those that it was submitted with."""
+        return self._topology.facts.season_s
 
-        Buckets are whole multiples of those that are reported, and longer than asked where there would be
-        more than ``MOST_BUCKETS``.
-        """
-        topology, reported_s = self._topology, float(self._topology.experiment.measure.bucket_s)
-        until_ms = now_ms() - round((reported_s + REPORTED_S) * 1e3)
-        since_ms = max(until_ms - round(source_hours * 3_600_000), topology.facts.at_epoch_ms)
-        least_s = max(bucket_s, (until_ms - since_ms) / 1e3 / MOST_BUCKETS)
-        bucket_s = reported_s * math.ceil(least_s / reported_s)
-        until_ms -= until_ms % round(bucket_s * 1e3)
-        spouts = topology.plan.plan.query_plan.spouts
-        rows = self._metrics.emitted(topology, spouts, since_ms, until_ms, bucket_s)
-        return histories_of_metrics(rows.to_pandas(), spouts, since_ms, until_ms, bucket_s)
+    def histories(
+        self, source_hours: float, bucket_s: float, season_s: Sequence[float]
+    ) -> Sequence[SubjectHistory]:
+        """Return what spouts emitted since the topology is up, at most so many hours."""
+        return read_history(self._topology, self._metrics, (), source_hours, bucket_s, season_s)
 
     def predict(self, asked: ProposalAsked) -> dict[str, object]:
         """Predict another plan from the last minutes of the one in force, a placement from the nearest one.

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 
 from harness.app.submitted.folder import SubmittedTopology, known
 from harness.app.submitted.live_rows import LiveMetrics
 from harness.app.submitted.plan_file import AskedPlan, labels, plan_text
 from harness.experiments.plan_traffic import TrafficByMoment
+from harness.forecasts.histories import SubjectHistory
 from harness.protocols import RateForecast
 from harness.service.charts import Band, line_chart
 from harness.service.plan_traffic_view import View, plan_parts
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
 
 live_pages = APIRouter(prefix="/topologies", include_in_schema=False)
 DEFAULT_TUNER = "ds2"
+
+
+class RateChart(NamedTuple):
+    """A chart of a spout's rates, in buckets longer than those reported where it says so."""
+
+    title: str
+    longer: str
+    drawn: Markup
+    foreseen: bool
 
 
 @live_pages.get("")
@@ -74,9 +85,9 @@ def show_proposal(
     topology = _topology(request, name)
     (chosen,) = named([tuner], TUNERS, "tuner", DEFAULT_TUNER)[:1]
     metrics: LiveMetrics = request.app.state.live
-    rows = metrics.rows(topology)
+    rows, past = metrics.rows(topology), metrics.past(topology)
     with computing:
-        view, source = view_live(topology, rows), observe_of(topology, rows)
+        view, source = view_live(topology, rows, past), observe_of(topology, rows)
         rate_tps = max(source.rate_tps, foreseen_tps(view))
         table = TuningTable(source, rate_tps)
         now, proposal = table.as_measured(), table.propose(chosen, make_tuner(chosen))
@@ -102,44 +113,61 @@ def show_proposal(
 
 def foreseen_tps(view: LiveView) -> float:
     """Return the most messages a second that all spouts are foreseen to emit together, by the band's end."""
-    return sum(float(f.asked.rate_tps[:, -1].max()) for f in view.forecasts if f.asked.status == "ok")
+    answered = (f.asked for f in view.foreseen.forecasts if f.asked.status == "ok")
+    return sum(float(asked.rate_tps[:, -1].max(initial=0.0)) for asked in answered)
 
 
 def _live(request: Request, topology: SubmittedTopology, shown: View) -> dict[str, object]:
-    from harness.service.live_topology import HORIZON_S, view_live
+    from harness.service.live_topology import view_live
     from harness.service.questions import computing
 
     metrics: LiveMetrics = request.app.state.live
-    rows = metrics.rows(topology)
+    rows, past = metrics.rows(topology), metrics.past(topology)
     with computing:
-        view = view_live(topology, rows)
+        view = view_live(topology, rows, past)
     bucket_s = float(topology.experiment.measure.bucket_s)
     in_force = rows.table.filter(pc.greater(rows.table["bucket_end_ms"], view.kept.at_epoch_ms))
     traffic = TrafficByMoment(in_force, view.kept.plan, bucket_s).at(math.inf)
     join_s = 1.5 * bucket_s  # a bucket without a report is a gap
-    bands = {(f.subject.component, f.subject.stream): _band(f.asked) for f in view.forecasts}
-    charts = [
-        (
-            f"{s.component} ({s.stream})",
-            line_chart(
-                f"tuples a second of {s.component}",
-                "rates",
-                list(zip(s.history.time_s.tolist(), s.history.rate_tps.tolist(), strict=True)),
-                join_s,
-                bands.get((s.component, s.stream)),
-            ),
-        )
-        for s in view.rates
-    ]
     return {
         "live": view,
         **plan_parts(view.kept.plan, traffic, shown),
-        "charts": charts,
+        "charts": _rate_charts(view, bucket_s),
         "latency": line_chart("latency", "latencies", view.latency, join_s),
-        "declined": sorted({f.fine.reason for f in view.forecasts if f.fine.status != "ok"}),
-        "horizon_s": HORIZON_S,
+        "declined": sorted({f.fine.reason for f in view.foreseen.forecasts if f.fine.status != "ok"}),
         "applied": topology.applied[::-1],
     }
+
+
+def _rate_charts(view: LiveView, bucket_s: float) -> list[RateChart]:
+    """Return charts of the last minutes, and of the last seasons in their own buckets; the band is last."""
+    foreseen = view.foreseen
+    pasts = {_name(s): s for s in foreseen.subjects if foreseen.season_s}
+    bands = {_name(f.subject): _band(f.asked) for f in foreseen.forecasts}
+    charts = []
+    for recent in view.rates:
+        past = pasts.get(_name(recent), recent)
+        if past.history.bucket_s > bucket_s:
+            charts.append(_rate_chart(recent, bucket_s, None))
+            shown = past
+        else:
+            shown = max(recent, past, key=lambda s: len(s.history.rate_tps))
+        charts.append(_rate_chart(shown, bucket_s, bands.get(_name(recent))))
+    return charts
+
+
+def _name(subject: SubjectHistory) -> tuple[str, str]:
+    return subject.component, subject.stream
+
+
+def _rate_chart(subject: SubjectHistory, reported_s: float, band: Band | None) -> RateChart:
+    history = subject.history
+    points = list(zip(history.time_s.tolist(), history.rate_tps.tolist(), strict=True))
+    join_s = 1.5 * history.bucket_s  # a bucket without a report is a gap
+    longer = f" in buckets of {history.bucket_s:g} s" if history.bucket_s > reported_s else ""
+    name = f"tuples a second of {subject.component}{longer}"
+    drawn = line_chart(name, "rates", points, join_s, band)
+    return RateChart(f"{subject.component} ({subject.stream})", longer, drawn, band is not None)
 
 
 def _band(forecast: RateForecast) -> Band | None:

@@ -10,22 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.app.submitted.folder import KeptPlan, SubmittedTopology
+from harness.app.submitted.live_past import SpoutPast
 from harness.app.submitted.live_rows import LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms, observe_span
 from harness.errors import HarnessError
 from harness.experiments import records
-from harness.forecasts import DEFAULT, FORECASTERS
-from harness.forecasts.alerting import SubjectForecast, find_alerts, forecast_subjects
+from harness.forecasts import DEFAULT
+from harness.forecasts.alerting import find_alerts
 from harness.forecasts.histories import SubjectHistory, histories_of_metrics
 from harness.plans import PhysicalPlan
 from harness.protocols import Observation
 from harness.schemas import Metric
 from harness.service.answers import TaskPerformance
+from harness.service.live_forecast import LiveForecast, foresee_live
 from harness.service.questions import assess_tasks
 
-HORIZON_S = 60.0
-LEVELS = (0.05, 0.5, 0.95)
-"""Ends and middle of the band that is drawn."""
 ALERT_PROBABILITY = 0.5
 FULL_PCT = 100.0
 SILENT_S = 20.0
@@ -85,7 +84,9 @@ class LiveView:
         The same since the plan is in force.
     loads : tuple of ExecutorLoad
         Fullest first.
-    forecasts : tuple of SubjectForecast
+    foreseen : LiveForecast
+    unseen_s : tuple of float
+        Seasons that the traffic is said to have, and that its past does not show yet.
     alerts : tuple of PressureAlert
     troubles : tuple of str
         Parts that cannot be shown, and why.
@@ -96,14 +97,21 @@ class LiveView:
     latency: tuple[tuple[float, float], ...] = ()
     mean_ms: float | None = None
     loads: tuple[ExecutorLoad, ...] = ()
-    forecasts: tuple[SubjectForecast, ...] = ()
+    foreseen: LiveForecast = field(default_factory=LiveForecast)
+    unseen_s: tuple[float, ...] = ()
     alerts: tuple[PressureAlert, ...] = ()
     troubles: tuple[str, ...] = field(default=())
 
 
-def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
-    """Return a topology's last minutes; each part that cannot be had says why."""
-    kept, troubles = topology.plan, list[str]()
+def view_live(topology: SubmittedTopology, live: LiveRows, past: SpoutPast | None = None) -> LiveView:
+    """Return a topology's last minutes; each part that cannot be had says why.
+
+    Parameters
+    ----------
+    past : SpoutPast, optional
+        The last seasons, where the traffic has any.
+    """
+    kept, season_s, troubles = topology.plan, topology.facts.season_s, list[str]()
     rows = records.metrics(live.table, kept.plan.nodes)
     if not rows.num_rows:
         return LiveView(kept, troubles=("no metrics came in the last minutes: is it active?",))
@@ -115,13 +123,13 @@ def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
     bucket_s = float(topology.experiment.measure.bucket_s)
     span = RowSpan(max(live.span.since_ms, kept.at_epoch_ms), newest_ms)
     rates: tuple[SubjectHistory, ...] = ()
-    forecasts: tuple[SubjectForecast, ...] = ()
+    foreseen = LiveForecast()
     loads: tuple[ExecutorLoad, ...] = ()
     try:
-        spouts = kept.plan.query_plan.spouts
+        spouts = tuple(kept.plan.query_plan.spouts)
         every = histories_of_metrics(rows.to_pandas(), spouts, *live.span, bucket_s)
         rates = tuple(s for s in every if s.task is None)
-        forecasts = tuple(forecast_subjects(rates, {DEFAULT: FORECASTERS[DEFAULT]}, HORIZON_S, (), LEVELS))
+        foreseen = foresee_live(rates, past, spouts, season_s, live.span.until_ms / 1e3)
     except HarnessError as why:
         troubles.append(str(why))
     try:
@@ -135,8 +143,9 @@ def view_live(topology: SubmittedTopology, live: LiveRows) -> LiveView:
         latency=_latency(rows, round(bucket_s * 1e3)),
         mean_ms=mean_ack_ms(_of_span(rows, span)),
         loads=loads,
-        forecasts=forecasts,
-        alerts=pressure_alerts(loads, forecasts),
+        foreseen=foreseen,
+        unseen_s=tuple(length_s for length_s in season_s if length_s not in foreseen.season_s),
+        alerts=pressure_alerts(loads, foreseen, rates),
         troubles=tuple(troubles),
     )
 
@@ -192,19 +201,24 @@ def loads_of(source: Observation) -> tuple[ExecutorLoad, ...]:
 
 
 def pressure_alerts(
-    loads: Sequence[ExecutorLoad], forecasts: Sequence[SubjectForecast]
+    loads: Sequence[ExecutorLoad], foreseen: LiveForecast, recent: Sequence[SubjectHistory]
 ) -> tuple[PressureAlert, ...]:
     """Return an alert for each component that is full now, or will be where the load grows with the traffic.
 
     Every executor's load is taken to grow in proportion to the rate of all spouts, as the service's answers
     do. Of several spouts each is taken alone, the others as they are.
+
+    Parameters
+    ----------
+    recent : sequence of SubjectHistory
+        Of whole spouts, in the time that the loads are of.
     """
     fullest: dict[str, float] = {}
     for load in loads:
         fullest[load.component] = max(fullest.get(load.component, 0.0), load.busy_pct)
     now = [PressureAlert(c, 0.0, 1.0) for c, busy_pct in fullest.items() if busy_pct >= FULL_PCT]
-    answered = [f for f in forecasts if f.fine.status == "ok"]
-    last_tps = {f.subject.component: _recent_tps(f.subject) for f in answered}
+    answered = [f for f in foreseen.forecasts if f.fine.status == "ok"]
+    last_tps = {s.component: float(np.mean(s.history.rate_tps)) for s in recent}
     total_tps = sum(last_tps.values())
     coming: dict[str, PressureAlert] = {}
     for component, busy_pct in fullest.items():
@@ -213,15 +227,10 @@ def pressure_alerts(
         spare_tps = total_tps * (FULL_PCT / busy_pct - 1)
         limits = {spout: rate + spare_tps for spout, rate in last_tps.items()}
         for alert in find_alerts(answered, limits, DEFAULT, ALERT_PROBABILITY):
-            found = PressureAlert(component, alert.ahead_s, alert.probability)
+            found = PressureAlert(component, alert.ahead_s - foreseen.since_end_s, alert.probability)
             if component not in coming or found.ahead_s < coming[component].ahead_s:
                 coming[component] = found
     return (*now, *sorted(coming.values(), key=lambda alert: alert.ahead_s))
-
-
-def _recent_tps(subject: SubjectHistory) -> float:
-    """Return the mean rate over the whole history, as the loads are of."""
-    return float(np.mean(subject.history.rate_tps))
 
 
 def _latency(rows: pa.Table, bucket_ms: int) -> tuple[tuple[float, float], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness.app.forecasting import read_subjects
+from harness.app.forecasting import read_subjects, seasons_of
 from harness.forecasts.histories import SubjectHistory
 from harness.protocols import Observation
 from harness.runs import Run
@@ -51,9 +51,16 @@ class MeasuredTopology:
         mean_ms = self._run.interval(self._step).mean_ms
         return mean_ms if np.isfinite(mean_ms) else None
 
-    def histories(self, source_hours: float, bucket_s: float) -> Sequence[SubjectHistory]:
+    @property
+    def season_s(self) -> Sequence[float]:
+        """Those of the run's experiment."""
+        return seasons_of(self._run.path)
+
+    def histories(
+        self, source_hours: float, bucket_s: float, season_s: Sequence[float]
+    ) -> Sequence[SubjectHistory]:
         """Return the rates of the step, which is shorter than any asked history."""
-        del source_hours
+        del source_hours, season_s
         return read_subjects(self._run.path, self._step, (), bucket_s)
 
     def predict(self, asked: ProposalAsked) -> dict[str, object]:

@@ -106,9 +106,9 @@ class Notifier:
         posted = 0
         for name, topology in known(self._folder).items():
             try:
-                rows = self._metrics.rows(topology)
+                rows, past = self._metrics.rows(topology), self._metrics.past(topology)
                 with computing:
-                    alerts = view_live(topology, rows).alerts
+                    alerts = view_live(topology, rows, past).alerts
             except HarnessError as why:
                 logger.warning("%s: no alerts can be given: %s", name, why)
                 continue

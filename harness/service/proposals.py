@@ -187,10 +187,7 @@ def pack_future(topology: AskedTopology, tuner: str, future: FutureAsked) -> Pac
     NoForecast
         When the forecaster declines.
     """
-    answers = forecast_traffic(
-        topology, [future.model], future.source_hours, future.future_mins, future.bucket_s
-    )
-    answer = answers[future.model]
+    answer = forecast_traffic(topology, [future.model], future.traffic)[future.model]
     level = "median" if future.quantile_pct == 50 else f"{future.quantile_pct}-quantile"
     emitted_tps = sum(
         rate for streams in answer.components.get(level, {}).values() for rate in streams.values()
@@ -203,7 +200,7 @@ def pack_future(topology: AskedTopology, tuner: str, future: FutureAsked) -> Pac
     made = ForecastRate(
         model=future.model,
         quantile_pct=future.quantile_pct,
-        future_mins=future.future_mins,
+        future_mins=future.traffic.future_mins,
         rate_tps=rate_tps,
     )
     return _pack(topology, source, ProposalAsked(tuner=tuner, rate_tps=rate_tps), made)

@@ -11,11 +11,13 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.analysis.judge.predicting import ask, observation, reader
+from harness.app.submitted.spout_history import hours_needed
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.forecasts import FORECASTERS
 from harness.forecasts.alerting import SubjectForecast, forecast_subjects
 from harness.forecasts.histories import SubjectHistory
+from harness.forecasts.seasons import known_seasons
 from harness.models import MODELS
 from harness.models.contract.layout import outputs
 from harness.models.contract.observe import observe
@@ -24,9 +26,11 @@ from harness.runs import Run
 from harness.schemas import LATENCIES, Measure
 from harness.service.answers import (
     CurrentAnswer,
+    Details,
     LatencyAnswer,
     SpoutTraffic,
     TaskPerformance,
+    TrafficAsked,
     TrafficForecast,
 )
 from harness.service.asked import AskedTopology
@@ -76,26 +80,33 @@ def step_of(run: Run, step: int | None) -> int:
 
 
 def forecast_traffic(
-    topology: AskedTopology,
-    models: Sequence[str],
-    source_hours: float,
-    future_mins: float,
-    bucket_s: float,
+    topology: AskedTopology, models: Sequence[str], asked: TrafficAsked
 ) -> dict[str, TrafficForecast]:
-    """Forecast what each spout component and task will emit into each stream."""
-    subjects = [_latest(s, source_hours * 3600) for s in topology.histories(source_hours, bucket_s)]
-    details: dict[str, str | int | float] = {
+    """Forecast what each spout component and task will emit into each stream.
+
+    Where no seasons are asked for, those of the topology count that the history is long enough to show.
+    """
+    seasons = asked.season_s or topology.season_s
+    hours = hours_needed(seasons) if asked.source_hours is None else asked.source_hours
+    subjects = [_latest(s, hours * 3600) for s in topology.histories(hours, asked.bucket_s, seasons)]
+    history = subjects[0].history
+    season_s = asked.season_s or known_seasons(history, seasons)
+    details: Details = {
         **topology.named,
-        "history_s": max(len(s.history.rate_tps) * s.history.bucket_s for s in subjects),
-        "bucket_s": subjects[0].history.bucket_s,
-        "future_mins": future_mins,
+        "history_s": len(history.rate_tps) * history.bucket_s,
+        "bucket_s": history.bucket_s,
+        "season_s": list(season_s),
+        "from_epoch_s": float(history.time_s[-1]),
+        "future_mins": asked.future_mins,
     }
     levels = tuple(p / 100 for p in PERCENTS)
     answers = {}
     for model in models:
         try:
             with computing:
-                made = forecast_subjects(subjects, {model: FORECASTERS[model]}, future_mins * 60, (), levels)
+                made = forecast_subjects(
+                    subjects, {model: FORECASTERS[model]}, asked.future_mins * 60, season_s, levels
+                )
             answers[model] = _summarise(made, details)
         except UsageError as error:
             answers[model] = TrafficForecast(details=details, reason=str(error))
@@ -111,7 +122,7 @@ def _latest(subject: SubjectHistory, seconds: float) -> SubjectHistory:
     return SubjectHistory(subject.component, subject.task, subject.stream, shorter)
 
 
-def _summarise(made: Sequence[SubjectForecast], details: dict[str, str | int | float]) -> TrafficForecast:
+def _summarise(made: Sequence[SubjectForecast], details: Details) -> TrafficForecast:
     answer = TrafficForecast(details=details)
     median = PERCENTS.index(50)
     for one in made:

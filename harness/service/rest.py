@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from harness.app.submitted.folder import SubmittedTopology, known
 from harness.errors import HarnessError
@@ -19,6 +19,7 @@ from harness.service.answers import (
     PackingPlan,
     ProposalAsked,
     SpoutTraffic,
+    TrafficAsked,
     TrafficForecast,
     Troubles,
 )
@@ -114,9 +115,20 @@ def pick(
 
 
 TopologyAsked = Annotated[AskedTopology, Depends(pick)]
-Hours = Annotated[float, Query(gt=0, le=24 * 365, description="Of history.")]
+Hours = Annotated[
+    float | None,
+    Query(gt=0, le=24 * 365, description="Of history; by default 24, or three of the longest season."),
+]
 Minutes = Annotated[float, Query(gt=0, le=60, description="To forecast.")]
 Seconds = Annotated[float, Query(ge=1, le=3600, description="Length of a bucket.")]
+SeasonsAsked = Annotated[
+    list[Annotated[float, Field(ge=1, le=366 * 86_400)]] | None,
+    Query(
+        max_length=5,
+        description="Length of a season in seconds (repeatable); 86400 is a day. By default those that the"
+        " topology was submitted with, or that its experiment names, as far as they were seen twice.",
+    ),
+]
 ModelsAsked = Annotated[list[str] | None, Query(alias="model", description="Repeatable; ``all`` of them.")]
 TunerAsked = Annotated[str, Query(description="Who says how many executors there are to be.")]
 Level = Annotated[
@@ -126,15 +138,26 @@ Level = Annotated[
 ]
 
 
-def future_of(
-    model: Annotated[str, Query(description="A forecaster's name.")] = "stats-summary",
-    quantile: Level = 95,
-    source_hours: Hours = 24,
+def traffic_of(
+    source_hours: Hours = None,
     future_mins: Minutes = 30,
     metrics_sample_period: Seconds = 2,
+    season_s: SeasonsAsked = None,
+) -> TrafficAsked:
+    """Return the forecast of traffic that is asked."""
+    return TrafficAsked(source_hours, future_mins, metrics_sample_period, tuple(season_s or ()))
+
+
+ForecastAsked = Annotated[TrafficAsked, Depends(traffic_of)]
+
+
+def future_of(
+    traffic: ForecastAsked,
+    model: Annotated[str, Query(description="A forecaster's name.")] = "stats-summary",
+    quantile: Level = 95,
 ) -> FutureAsked:
-    """Return the forecast that is asked."""
-    return FutureAsked(model, quantile, source_hours, future_mins, metrics_sample_period)
+    """Return the forecast that a plan is to fit."""
+    return FutureAsked(model, quantile, traffic)
 
 
 @rest.get("/traffic/storm/model_info")
@@ -155,18 +178,14 @@ def list_topology_models() -> list[ModelInfo]:
 
 @rest.get("/traffic/storm/{topology}")
 def forecast(
-    topology: TopologyAsked,
-    model: ModelsAsked = None,
-    source_hours: Hours = 24,
-    future_mins: Minutes = 30,
-    metrics_sample_period: Seconds = 2,
+    topology: TopologyAsked, asked: ForecastAsked, model: ModelsAsked = None
 ) -> dict[str, TrafficForecast]:
     """Forecast a topology's traffic by spout component, task and stream, from what was measured."""
     from harness.forecasts import DEFAULT, FORECASTERS
     from harness.service import questions
 
     models = questions.named(model or [], FORECASTERS, "model", DEFAULT)
-    return questions.forecast_traffic(topology, models, source_hours, future_mins, metrics_sample_period)
+    return questions.forecast_traffic(topology, models, asked)
 
 
 @rest.get("/topology/storm/current/{topology}")

@@ -39,7 +39,7 @@ TRAFFIC = f"/model/traffic/storm/{NAME}"
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """The service at the end of the step's interval."""
     left_running(tmp_path / "submitted", NAME)
-    monkeypatch.setattr("harness.service.left_topology.now_ms", lambda: live().span.until_ms)
+    monkeypatch.setattr("harness.app.submitted.spout_history.now_ms", lambda: live().span.until_ms)
     application = create_application([tmp_path], submitted=tmp_path / "submitted")
     application.state.live = ArchivedMetrics()
     with TestClient(application, base_url="http://127.0.0.1") as opened:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from harness.schemas.measures import LATENCIES
 from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
 from harness.service.charts import Band, line_chart
+from harness.service.live_forecast import LiveForecast
 from harness.service.live_topology import ExecutorLoad, observe_of, pressure_alerts, view_live
 from harness.service.placing import UnusablePlan
 from harness.service.proposals import predict_left, predict_proposed
@@ -40,12 +42,12 @@ def load(component: str, busy_pct: float) -> ExecutorLoad:
     return ExecutorLoad(component, f"{component}[1-1]", "n:1", 10.0, busy_pct)
 
 
-def rising(middle_tps: float) -> SubjectForecast:
+def rising(middle_tps: float) -> LiveForecast:
     """A spout that emits 100 tuples a second, and a forecast of one bucket of a second."""
     subject = SubjectHistory("spout", None, "default", RateHistory(np.full(10, 100.0), 1.0))
     quantiles = np.array([[0.9 * middle_tps, middle_tps, 1.1 * middle_tps]])
     forecast = RateForecast(np.array([11.0]), (0.05, 0.5, 0.95), quantiles)
-    return SubjectForecast(DEFAULT, subject, forecast, forecast)
+    return LiveForecast((subject,), (SubjectForecast(DEFAULT, subject, forecast, forecast),))
 
 
 def test_every_executor_that_receives_has_its_share_of_a_thread(topology: SubmittedTopology) -> None:
@@ -61,7 +63,7 @@ def test_every_executor_that_receives_has_its_share_of_a_thread(topology: Submit
     assert {one.component for one in view.rates} == set(plan.query_plan.spouts)
     assert all(len(one.history.rate_tps) > 5 for one in view.rates)
     assert view.latency
-    assert [f.subject.component for f in view.forecasts] == [s.component for s in view.rates]
+    assert [f.subject.component for f in view.foreseen.forecasts] == [s.component for s in view.rates]
     assert not any("somebody changed it" in trouble for trouble in view.troubles)
     since_ms = max(rows.span.since_ms, topology.plan.at_epoch_ms)
     inside = rows.table.filter([ms > since_ms for ms in rows.table["bucket_end_ms"].to_pylist()])
@@ -85,12 +87,16 @@ def test_another_plan_in_force_and_no_metrics_are_said(tmp_path: Path) -> None:
 def test_the_component_that_will_be_full_is_named() -> None:
     """An executor at 80 % of its thread is full at 125 % of the traffic: 125 of 100 tuples a second."""
     loads = [load("sum", 80.0), load("twice", 40.0)]
-    (alert,) = pressure_alerts(loads, [rising(130.0)])
+    foreseen = rising(130.0)
+    recent = foreseen.subjects
+    (alert,) = pressure_alerts(loads, foreseen, recent)
     assert (alert.component, alert.ahead_s) == ("sum", 1.0)
     assert alert.probability > 0.5
     assert alert.text.startswith("sum will be in back-pressure in 1 s")
-    assert pressure_alerts(loads, [rising(120.0)]) == ()
-    (now,) = pressure_alerts([load("sum", 100.0)], [rising(50.0)])
+    assert pressure_alerts(loads, rising(120.0), recent) == ()
+    (later,) = pressure_alerts(loads, replace(foreseen, since_end_s=0.25), recent)
+    assert later.ahead_s == 0.75
+    (now,) = pressure_alerts([load("sum", 100.0)], rising(50.0), recent)
     assert (now.component, now.ahead_s) == ("sum", 0.0)
     assert "sum is in back-pressure" in now.text
 

@@ -27,10 +27,21 @@ def archived() -> Run:
     return Run(next((ARCHIVE / "loaded-workers").iterdir()))
 
 
-def left_running(folder: Path, name: str = "words", url: str = "http://127.0.0.1:9") -> SubmittedTopology:
+def left_running(
+    folder: Path,
+    name: str = "words",
+    url: str = "http://127.0.0.1:9",
+    season_s: tuple[float, ...] = (),
+    up_s: float = 0.0,
+) -> SubmittedTopology:
     """Write what ``harness submit`` would have written, had it submitted the run's topology.
 
     Nobody listens at the cluster's addresses.
+
+    Parameters
+    ----------
+    up_s : float
+        How long it has been up before the step.
     """
     run = archived()
     plan, interval = run.plan(STEP).start, run.interval(STEP)
@@ -44,10 +55,11 @@ def left_running(folder: Path, name: str = "words", url: str = "http://127.0.0.1
     experiment = Experiment.model_validate(given)
     facts = SubmittedFacts(
         topology=f"{name}-of-storm",
-        at_epoch_ms=interval.start_epoch_ms - round(1e3 * experiment.measure.burn_in.least_s),
+        at_epoch_ms=interval.start_epoch_ms - round(1e3 * (experiment.measure.burn_in.least_s + up_s)),
         cluster=shape,
         storm_version="2.8.3",
         settings=experiment.storm_settings(),
+        season_s=season_s,
     )
     return SubmittedTopology.create(folder / name, experiment, facts, plan)
 
@@ -67,6 +79,9 @@ class ArchivedMetrics:
     def rows(self, topology: SubmittedTopology) -> LiveRows:
         del topology
         return live()
+
+    def past(self, topology: SubmittedTopology) -> None:
+        del topology
 
     def emitted(
         self,
