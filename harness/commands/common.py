@@ -151,6 +151,8 @@ rate_option = click.option(
 
 RunPath = click.Path(path_type=Path, file_okay=False)
 FilePath = click.Path(path_type=Path, dir_okay=False)
+SeasonLength = click.FloatRange(0, 366 * 86_400, min_open=True)
+"""In seconds, at most a year."""
 
 
 def require_private_network(shared_loopback: bool) -> None:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from harness.commands.common import FilePath, RunPath, err, finish, json_option, relative, stop_as_by_ctrl_c
+from harness.commands.common import (
+    FilePath,
+    RunPath,
+    SeasonLength,
+    err,
+    finish,
+    json_option,
+    relative,
+    stop_as_by_ctrl_c,
+)
 from harness.errors import UsageError
 
 FOLDER = Path("submitted")
@@ -43,6 +52,13 @@ folder_option = click.option(
 @click.option(
     "--bucket-s", type=click.IntRange(1, 60), default=2, show_default=True, help="Seconds of a bucket."
 )
+@click.option(
+    "--season-s",
+    "season_s",
+    multiple=True,
+    type=SeasonLength,
+    help="Length of a season of its traffic (repeatable): 86400 for a day.",
+)
 @folder_option
 @json_option
 def submit(  # noqa: PLR0913 (an argument an option)
@@ -56,13 +72,15 @@ def submit(  # noqa: PLR0913 (an argument an option)
     name: str | None,
     workers: int | None,
     bucket_s: int,
+    season_s: tuple[float, ...],
     folder: Path,
     as_json: bool,
 ) -> None:
     """Submit the topology of a JAR to a cluster that others run, instrumented, and leave it there.
 
     Its metrics go to an InfluxDB, whose token is INFLUXDB_TOKEN and travels in the jar. Query plan, settings
-    and the plan in force are kept in a folder, the plan in the Neo4j of NEO4J_URI, too.
+    and the plan in force are kept in a folder, the plan in the Neo4j of NEO4J_URI, too. With --season-s its
+    forecasts know a season.
 
     \b
     harness submit my.jar --main com.example.WordCount --cluster cluster.yaml --metrics-url http://HOST:8086
@@ -75,6 +93,10 @@ def submit(  # noqa: PLR0913 (an argument an option)
     from harness.machine import servers
 
     stop_as_by_ctrl_c()
+    if short := [length_s for length_s in season_s if not length_s >= 2 * bucket_s]:
+        raise UsageError(
+            f"--season-s {short[0]:g}: less than two buckets of {bucket_s} s", "give another --bucket-s"
+        )
     if not jar.is_file():
         raise UsageError(f"{jar}: no such file", "give the jar that one would give to storm jar")
     try:
@@ -90,6 +112,7 @@ def submit(  # noqa: PLR0913 (an argument an option)
         metrics=store,
         workers=workers,
         bucket_s=bucket_s,
+        season_s=season_s,
     )
     homes = servers.install(progress=err.print)
     submitted = submit_to_stay(asked, folder, homes, lambda line: err.print(line, highlight=False))
