@@ -5,8 +5,9 @@
 
 A cluster of Storm's defaults and an InfluxDB are started as somebody else would, and the jar of
 tests/system/foreign/Foreign.java is submitted, with one executor that is busy for most of the time. The
-service is asked for a tuner's plan from the last minutes, and ``harness apply`` applies it. The table is
-Markdown. Needs ``make servers``; about seven minutes.
+service is asked for the topology's page, for its traffic in the next half minute, beside which stands what
+came, and for a tuner's plan from the last minutes. ``harness apply`` applies that. Tables are Markdown. Needs
+``make servers``; about eight minutes.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ from foreign_jars import compiled
 from harness_command import harness, serving
 from ports import free_port
 
-from harness.app.submitted.folder import SubmittedTopology, TrackRecord
+from harness.app.submitted.folder import SubmittedTopology, TrackRecord, now_ms
+from harness.app.submitted.live_rows import LiveMetrics
 from harness.app.submitted.submitting import configuration_of
 from harness.backends import optional_servers
 from harness.backends.influxdb.server import InfluxServer
+from harness.experiments.watching import REPORTED_S
+from harness.forecasts import DEFAULT
 from harness.machine import secret_files, servers
 from harness.machine.servers import quiet
 from harness.plans import TopologyConfiguration
@@ -43,6 +47,7 @@ CLUSTER = f"{{kind: running, nimbus: '{NIMBUS}', kafka: '{KAFKA}'}}"
 OBSERVE_S, BURN_IN_S = 60, 30
 ASKED_WITHIN_S = 300.0
 POLL_S = 1.0
+FORECASTER, FORESEEN_S = DEFAULT, 30.0
 
 
 def submit(jar: Path, url: str, folder: Path) -> SubmittedTopology:
@@ -55,18 +60,62 @@ def submit(jar: Path, url: str, folder: Path) -> SubmittedTopology:
     return SubmittedTopology(Path(str(result["submitted"])))
 
 
-def proposal(folder: Path, tuner: str) -> dict[str, object]:
+def asked(url: str, address: str, **query: str | float) -> httpx.Response:
+    """Ask the service something, which has an answer."""
+    answer = httpx.get(f"{url}{address}", params=query, timeout=ASKED_WITHIN_S)
+    if answer.status_code != 200:
+        raise click.ClickException(f"{address}: {answer.status_code}: {answer.text}")
+    return answer
+
+
+def proposal(url: str, tuner: str) -> dict[str, object]:
     """Return the tuner's plan for what runs, as the service predicts it."""
-    options = ["--runs", str(folder), "--submitted", str(folder), "--jobs", str(folder / ".jobs")]
-    with serving(*options) as url:
-        answer = httpx.post(
-            f"{url}/model/topology/storm/proposed/{NAME}", json={"tuner": tuner}, timeout=ASKED_WITHIN_S
-        )
+    answer = httpx.post(
+        f"{url}/model/topology/storm/proposed/{NAME}", json={"tuner": tuner}, timeout=ASKED_WITHIN_S
+    )
     said = answer.json()
     if answer.status_code != 200 or said["proposed"]["status"] != "ok":
         raise click.ClickException(f"{tuner} proposed nothing: {said}")
     plan: dict[str, object] = said["proposed"]
     return plan
+
+
+def watch(url: str) -> str:
+    """Open the topology's page; return what was served, in words."""
+    page = asked(url, f"/topologies/{NAME}")
+    charts = page.text.count("<figure>")
+    return f"page /topologies/{NAME}: {page.status_code}, {len(page.content)} bytes, {charts} charts"
+
+
+def foresee(url: str, topology: SubmittedTopology) -> list[str]:
+    """Forecast what the spouts emit in half a minute, wait for it, and return both as rows of a table."""
+    minutes = FORESEEN_S / 60
+    answer = asked(url, f"/model/traffic/storm/{NAME}", model=FORECASTER, future_mins=minutes)
+    told = answer.json()[FORECASTER]
+    if told["reason"]:
+        raise click.ClickException(f"{FORECASTER} foresees nothing: {told['reason']}")
+    since_ms = round(told["details"]["from_epoch_s"] * 1e3)
+    until_ms = since_ms + round(FORESEEN_S * 1e3)
+    bucket_s = float(topology.experiment.measure.bucket_s)
+    while now_ms() < until_ms + (bucket_s + REPORTED_S) * 1e3:
+        time.sleep(POLL_S)
+    spouts = topology.plan.plan.query_plan.spouts
+    came = LiveMetrics().emitted(topology, spouts, since_ms, until_ms, bucket_s).to_pandas()
+    rows = []
+    for spout, streams in told["components"]["median"].items():
+        for stream, median_tps in streams.items():
+            low_tps, high_tps = (told["components"][f"{p}-quantile"][spout][stream] for p in (10, 90))
+            of_stream = came[(came["component"] == spout) & (came["stream"] == stream)]
+            came_tps = of_stream["value"].sum() / FORESEEN_S
+            foreseen = f"{median_tps:.1f} ({low_tps:.1f} to {high_tps:.1f})"
+            rows.append(f"| {spout} ({stream}) | {foreseen} | {came_tps:.1f} |")
+    return rows
+
+
+def folders(submitted: Path) -> list[str]:
+    """Return options by which the service shows what was submitted."""
+    where = str(submitted)
+    return ["--runs", where, "--submitted", where, "--jobs", str(submitted / ".jobs")]
 
 
 def wait_for_age(nimbus: Nimbus, least_s: float) -> None:
@@ -105,11 +154,21 @@ def show(tuner: str, record: TrackRecord, before: TopologyConfiguration) -> None
     click.echo(record.reason)
 
 
+def show_traffic(rows: list[str], page: str) -> None:
+    """Print what was foreseen beside what came, and the page that was served."""
+    click.echo(f"{page}\n")
+    click.echo(f"| spout | foreseen by {FORECASTER} for {FORESEEN_S:g} s, tuples/s (80 %) | came |")
+    click.echo("| --- | --- | --- |")
+    for row in rows:
+        click.echo(row)
+    click.echo("")
+
+
 @click.command()
 @click.option("--tuner", type=click.Choice(list(TUNERS)), default="model-guided", show_default=True)
 @click.option("--interval-s", default=60, show_default=True, help="What is measured of the new plan.")
 def main(tuner: str, interval_s: int) -> None:
-    """Submit, propose, apply and measure."""
+    """Submit, watch, foresee, propose, apply and measure."""
     program = optional_servers.influxd()
     if program is None:
         raise click.ClickException("no InfluxDB: make servers builds it")
@@ -127,9 +186,12 @@ def main(tuner: str, interval_s: int) -> None:
                 topology = submit(jar, influx.url, folder / "submitted")
                 before = configuration_of(topology.plan.plan)
                 wait_for_age(storm.nimbus, OBSERVE_S + 10)
-                plan = proposal(folder / "submitted", tuner)
-                asked = {key: plan[key] for key in ("executors", "workers") if plan[key]}
-                (folder / "plan.yaml").write_text(json.dumps(asked))
+                with serving(*folders(folder / "submitted")) as url:
+                    page, traffic = watch(url), foresee(url, topology)
+                    plan = proposal(url, tuner)
+                show_traffic(traffic, page)
+                wanted = {key: plan[key] for key in ("executors", "workers") if plan[key]}
+                (folder / "plan.yaml").write_text(json.dumps(wanted))
                 times = (
                     "--observe-s",
                     str(OBSERVE_S),
