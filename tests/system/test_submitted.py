@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -34,6 +35,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1500)]
 
 CLUSTER = f"{{kind: running, nimbus: '{NIMBUS}', kafka: '{KAFKA}'}}"
 NAME = "kept-here"
+SEASON_S = 20.0
+"""Of this traffic in name only; it is seen twice within a minute."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def browser() -> Iterator[Browser]:
 def submission(jar: Path, influx: InfluxServer, folder: Path) -> list[str]:
     main = ["--main", "Foreign", "--args", "{name}", "--args", "once", "--name", NAME]
     where = ["--cluster", CLUSTER, "--metrics-url", influx.url, "--submitted", str(folder)]
-    return ["submit", str(jar), *main, *where, "--bucket-s", "1"]
+    return ["submit", str(jar), *main, *where, "--bucket-s", "1", "--season-s", str(SEASON_S)]
 
 
 def test_the_topology_stays_and_its_metrics_arrive(place: Place) -> None:
@@ -85,7 +88,7 @@ def test_the_topology_stays_and_its_metrics_arrive(place: Place) -> None:
     state = place.nimbus.topology(NAME)
     assert state.status == "ACTIVE"
     facts, kept = place.topology.facts, place.topology.plan
-    assert facts.topology == NAME
+    assert (facts.topology, facts.season_s) == (NAME, (SEASON_S,))
     assert facts.settings["topology.workers"] == 1
     assert "INFLUXDB_TOKEN" not in (place.topology.path / "submitted.json").read_text()
     own = {n: c for n, c in kept.plan.configuration().executors.items() if not n.startswith("__")}
@@ -210,6 +213,14 @@ def require_answered(place: Place) -> None:
         query = {"model": "stats-summary", "source_hours": 0.05, "future_mins": 0.5}
         traffic = ask.get(f"/model/traffic/storm/{NAME}", params=query).json()["stats-summary"]
         assert traffic["components"]["max"]["numbers"]["default"] > 0, traffic  # workers have just started
+        where = ["--topology", NAME, "--submitted", str(place.topology.path.parent), "--source-hours", "0.05"]
+        status, told, said = harness("forecast", *where, "--model", "stats-summary", "--by", "task")
+        assert status == 0, said
+        forecasts: Any = told["forecasts"]
+        assert [(f["component"], f["task"] is None) for f in forecasts][:2] == [
+            ("numbers", True),
+            ("numbers", False),
+        ]
         packing = f"/model/topology/storm/packingplan/{NAME}"
         for address, more in ((f"{packing}/current", {}), (f"{packing}/future", query)):
             packed = ask.get(address, params=more)
@@ -241,6 +252,8 @@ def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Brow
             expect(busy).to_have_count(len(receiving), timeout=120_000)
             expect(page.locator("svg.chart.rates path.line")).not_to_have_count(0)
             expect(page.locator("svg.chart.latencies path.line")).to_have_count(1)
+            expect(page.get_by_text(f"season of {SEASON_S:.0f} s", exact=False).first).to_be_visible()
+            expect(page.get_by_text("not known before it was seen twice")).to_have_count(0, timeout=120_000)
             expect(page.locator("#state")).to_contain_text("as of", timeout=120_000)
             expect(page.locator("svg.query-plan")).to_contain_text("executed", timeout=120_000)
             page.get_by_label("every executor").check()
