@@ -42,7 +42,7 @@ from harness.experiments.contracts import (
 from harness.experiments.expected_members import expected_members
 from harness.experiments.key_group_moves import KeyGroupRoutes, NoKeyGroups
 from harness.experiments.loading import expand_steps
-from harness.experiments.measuring import MeasuredInterval, Measurement, Report, StepToMeasure
+from harness.experiments.measuring import SHOWN_S, MeasuredInterval, Measurement, Report, StepToMeasure
 from harness.experiments.recording import (
     AdaptationRecords,
     AttemptAsked,
@@ -55,7 +55,7 @@ from harness.experiments.recording import (
 from harness.experiments.step_faults import FaultMaker, NoFaults, StepFaults
 from harness.experiments.step_settings import AdaptSpec
 from harness.experiments.step_traffic import step_traffic
-from harness.machine.readings import ThisMachine
+from harness.machine.readings import RecentShares, ThisMachine
 from harness.plans import Batching, PhysicalPlan, Relief, TopologyConfiguration
 from harness.runs import DeclinedStep, Rejected, Run, Submission
 
@@ -133,6 +133,7 @@ class Campaign:
         self._deployment = world.deployment
         self._load = world.load
         self._watch = watch
+        self._shares = RecentShares(world.machine.cpu_times, SHOWN_S)
         self._planner = planner
         self._adapter = adapter
         self._traffic = step_traffic(experiment, world.deployment, world.load, world.metrics)
@@ -416,6 +417,8 @@ class Campaign:
             self._logged = said
             detail = f", {now.detail}" if now.detail else ""
             log.info("step %d, %s: %s%s", now.step, now.label, now.phase, detail)
+        if (seen := self._shares.at(time.monotonic())) is not None:
+            now = replace(now, machine_busy_pct=seen.busy_pct, machine_steal_pct=seen.steal_pct)
         self._watch(now)
 
 

@@ -344,6 +344,9 @@ class Progress:
         At the moment from which it is in force.
     epoch_ms : int, optional
         When it was so; by default now. Simulated runs have a clock of their own.
+    machine_busy_pct, machine_steal_pct : float, optional
+        Shares of the CPU time of the machine that the campaign runs on, of the last few seconds: used, and
+        given to others by its host. None of simulated runs.
     """
 
     step: int
@@ -357,6 +360,8 @@ class Progress:
     ledger: Mapping[str, int] = field(default_factory=dict)
     plan: PhysicalPlan | None = None
     epoch_ms: int | None = None
+    machine_busy_pct: float | None = None
+    machine_steal_pct: float | None = None
 
 
 Watcher = Callable[[Progress], None]

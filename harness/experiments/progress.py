@@ -48,6 +48,8 @@ class ProgressEvent(BaseModel):
         Counts of messages: see ``harness.experiments.contracts.Progress``.
     left_s : float, optional
         Until the last step ends, at most about.
+    machine_busy_pct, machine_steal_pct : float, optional
+        See ``harness.experiments.contracts.Progress``.
     detail : str
     plan : PhysicalPlan, optional
         In the line from which on it is in force; the key is left out of all others.
@@ -65,6 +67,8 @@ class ProgressEvent(BaseModel):
     latency_ms: float | None = None
     ledger: Mapping[str, int] = {}
     left_s: float | None = None
+    machine_busy_pct: float | None = None
+    machine_steal_pct: float | None = None
     detail: str = ""
     plan: PhysicalPlan | None = None
 
@@ -83,6 +87,8 @@ class ProgressEvent(BaseModel):
             latency_ms=now.latency_ms,
             ledger=now.ledger,
             left_s=now.left_s,
+            machine_busy_pct=now.machine_busy_pct,
+            machine_steal_pct=now.machine_steal_pct,
             detail=now.detail,
             plan=now.plan,
         )
@@ -104,6 +110,8 @@ class ProgressEvent(BaseModel):
             self.ledger,
             self.plan,
             round(self.time.timestamp() * 1000),
+            self.machine_busy_pct,
+            self.machine_steal_pct,
         )
 
     def line(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 import psutil
@@ -10,6 +12,8 @@ import psutil
 from harness.machine import machine_lock
 
 CLOCK_READINGS = 5
+SHARES_LEAST_S = 1.0
+"""Shares of less time are of too few ticks: ``/proc/stat`` counts hundredths of a second."""
 
 
 class CpuTimes(NamedTuple):
@@ -45,6 +49,44 @@ def shares(before: CpuTimes, after: CpuTimes) -> CpuShares:
         return CpuShares(0.0, 0.0)
     busy, steal = ((a - b) / total_s for a, b in ((after[0], before[0]), (after[2], before[2])))
     return CpuShares(round(100 * busy, 1), round(100 * steal, 1))
+
+
+class RecentShares:
+    """Shares of the machine's CPU time over the last few seconds, read at moments that come anyway.
+
+    Parameters
+    ----------
+    read : callable
+        Returns the machine's CPU times until now.
+    seconds : float
+        What shares are of; longer where no reading was taken for longer.
+
+    Examples
+    --------
+    >>> times = iter([CpuTimes(0.0, 0.0, 0.0), CpuTimes(3.0, 7.0, 0.0), CpuTimes(3.0, 16.0, 1.0)])
+    >>> recent = RecentShares(lambda: next(times), 5.0)
+    >>> [recent.at(0.0), recent.at(5.0), recent.at(10.0)]
+    [None, CpuShares(busy_pct=30.0, steal_pct=0.0), CpuShares(busy_pct=0.0, steal_pct=10.0)]
+    """
+
+    def __init__(self, read: Callable[[], CpuTimes], seconds: float) -> None:
+        self._read = read
+        self._seconds = seconds
+        self._kept: deque[tuple[float, CpuTimes]] = deque()
+
+    def at(self, now_s: float) -> CpuShares | None:
+        """Take a reading, and return the shares until it; None where too little time is known.
+
+        Parameters
+        ----------
+        now_s : float
+            By a clock that is never set.
+        """
+        self._kept.append((now_s, self._read()))
+        while len(self._kept) > 2 and self._kept[1][0] <= now_s - self._seconds:
+            self._kept.popleft()
+        (since_s, before), (_, after) = self._kept[0], self._kept[-1]
+        return shares(before, after) if now_s - since_s >= SHARES_LEAST_S else None
 
 
 class ThisMachine:

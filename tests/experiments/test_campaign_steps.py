@@ -34,6 +34,7 @@ from harness.experiments.contracts import Progress
 from harness.experiments.loading import load
 from harness.experiments.measuring import Disturbed, MeasuredInterval
 from harness.experiments.workload_tables import RECEIVED
+from harness.machine import readings
 from harness.quality import Finding
 from harness.runs import Run
 from harness.schemas import METRICS
@@ -347,3 +348,17 @@ def test_a_server_that_died_is_named_instead_of_what_its_clients_say(
 
     with pytest.raises(ClusterError, match="nimbus stopped with signal SIGKILL"):
         carried_out(world, run, monkeypatch, nothing_answers)
+
+
+def test_watchers_are_told_how_busy_this_machine_is(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of the recorded world take no second, of which shares would be."""
+    monkeypatch.setattr(readings, "SHARES_LEAST_S", 0.0)
+    told: list[Progress] = []
+    carried_out(world, run, monkeypatch, watch=told.append)
+    assert told
+    for now in told:
+        assert now.machine_busy_pct is not None
+        assert now.machine_steal_pct is not None
+        assert 0 <= now.machine_busy_pct + now.machine_steal_pct <= 100

@@ -20,7 +20,7 @@ from harness.experiments.progress import ProgressFile, ProgressReader
 from harness.experiments.step_faults import NoFaults, StepFaults
 from harness.experiments.step_traffic import MAX_PENDING, ReportedMessages
 from harness.experiments.workload_settings import RateChange
-from harness.machine.readings import CpuTimes, ThisMachine, shares
+from harness.machine.readings import CpuShares, CpuTimes, RecentShares, ThisMachine, shares
 from harness.runs.records import Latency
 
 EXPERIMENT = load(
@@ -207,6 +207,18 @@ def test_readings_of_this_machine() -> None:
     assert 0 <= shares(CpuTimes(0, 0, 0), first).busy_pct <= 100
     assert shares(first, first) == (0.0, 0.0)
     assert abs(here.clock_offset_ns() - here.clock_offset_ns()) < 100_000_000
+
+
+def test_shares_while_it_goes_on_are_of_the_last_seconds() -> None:
+    """One of two cores is used throughout; of the other, 3 s are stolen in the first five, and none later."""
+    world = World()
+    world.stolen_s = (0.0, 3.0)
+    recent, found = RecentShares(world.cpu_times, 5.0), {}
+    for second in range(11):
+        found[second] = recent.at(world.monotonic_ns() / 1e9)
+        world.sleep(1.0)
+    assert found[0] is None
+    assert (found[5], found[10]) == (CpuShares(50.0, 30.0), CpuShares(50.0, 0.0))
 
 
 @pytest.mark.parametrize(("latency", "advised"), [("ack", True), ("service", False)])

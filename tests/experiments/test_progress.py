@@ -25,7 +25,7 @@ from harness.runs import Run
 ARCHIVED = next((Path(__file__).resolve().parents[2] / "reports/runs/noise-floor").iterdir())
 KEYS = {
     *("time", "event", "step", "steps", "phase", "label", "rate_tps", "latency_ms", "ledger", "left_s"),
-    "detail",
+    *("machine_busy_pct", "machine_steal_pct", "detail"),
 }
 
 
@@ -50,6 +50,20 @@ def test_a_line_a_second_within_a_phase_and_every_new_phase_at_once(tmp_path: Pa
     assert [line["step"] for line in told] == [None, 0, 0, 0, 0, None]
     assert told[-1]["detail"] == "finished"
     assert all(line.keys() == KEYS for line in told)
+
+
+def test_the_use_of_the_machine_is_in_its_lines_and_none_in_those_of_before(tmp_path: Path) -> None:
+    used = {"machine_busy_pct": 44.5, "machine_steal_pct": 1.5}
+    with ProgressFile(tmp_path, 1) as file:
+        file(moment(0, **used))
+    (line,) = [line for line in lines(tmp_path) if line["step"] == 0]
+    assert {key: line[key] for key in used} == used
+    (event,) = [e for e in ProgressReader(tmp_path).read() if e.progress]
+    assert event.progress == moment(0, **used)
+    before = {key: value for key, value in line.items() if key not in used}
+    (tmp_path / PROGRESS).write_text(f"{json.dumps(before)}\n")
+    (old,) = ProgressReader(tmp_path).read()
+    assert old.progress == moment(0)
 
 
 def test_how_measuring_ended_is_the_last_line_without_secrets(tmp_path: Path) -> None:
