@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -161,10 +161,18 @@ class Run:
 
     @classmethod
     def create(cls, runs: Path, name: str, files: Mapping[str, str], environment: Environment) -> Run:
-        """Make a new run directory with the experiment's files and the environment in it."""
-        stamp = utc_now().strftime("%Y%m%dT%H%M%SZ")
-        path = runs / name / stamp
-        (path / "steps").mkdir(parents=True)
+        """Make a new run directory with the experiment's files and the environment in it.
+
+        It is named after the second. Where another run of the name began in that one, it is the next.
+        """
+        begun = utc_now()
+        while True:
+            path = runs / name / begun.strftime("%Y%m%dT%H%M%SZ")
+            try:
+                (path / "steps").mkdir(parents=True)
+                break
+            except FileExistsError:
+                begun += timedelta(seconds=1)
         for file, text in files.items():
             write_atomically(path / file, text)
         write_atomically(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from harness.errors import HarnessError, UsageError
 from harness.machine.seals import broken
 from harness.machine.whole_files import folder_atomically, write_atomically
 from harness.plans import Component, PhysicalPlan, QueryPlan, TopologyConfiguration
-from harness.runs import Interval, Rejected, Run, StepFiles, read_table
+from harness.runs import Interval, Rejected, Run, StepFiles, directory, read_table
 from harness.schemas import ADAPTATION, LATENCY, METRICS, SCHEMA_VERSION
 
 
@@ -30,6 +31,15 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         (folder / "a").write_text("whole")
         assert not target.exists()
     assert (target / "a").read_text() == "whole"
+
+
+def test_runs_of_one_name_that_begin_in_one_second_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
+    monkeypatch.setattr(directory, "utc_now", lambda: now)
+    names = [Run.create(tmp_path, "e", {"experiment.yaml": "name: e\n"}, {}).path.name for _ in range(3)]
+    assert names == ["20261231T235959Z", "20270101T000000Z", "20270101T000001Z"]
 
 
 def test_a_half_written_step_is_not_a_finished_one(tmp_path: Path) -> None:
