@@ -28,6 +28,7 @@ from harness.service.job_rest import TokenNeeded, job_rest
 from harness.service.jobs import Busy, Jobs
 from harness.service.live_pages import live_pages
 from harness.service.model_loading import ModelLoading, health, load_model
+from harness.service.own_load import CountedRequests, OwnLoad
 from harness.service.pages import pages
 from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
@@ -90,11 +91,12 @@ def create_application(
     application.state.jobs = Jobs(jobs or folders[0] / JOBS, folders[0], index)
     application.state.token = token or secrets.token_urlsafe(16)
     application.state.stopping = False
-    application.state.followers = RunFollowers(lambda: bool(application.state.stopping))
+    application.state.load = load = OwnLoad()
+    application.state.followers = RunFollowers(lambda: bool(application.state.stopping), load)
     application.state.submitted = submitted
     application.state.live = LiveMetrics()
     application.state.cluster = cluster
-    application.state.model = ModelLoading(load_model)
+    application.state.model = ModelLoading(load_model, load.rest)
     application.include_router(rest)
     application.include_router(health)
     application.include_router(job_rest)
@@ -104,6 +106,7 @@ def create_application(
     application.include_router(together_pages)
     application.include_router(builder_pages)
     application.include_router(live_pages)
+    application.add_middleware(CountedRequests, load=load)
     application.add_middleware(LoopbackGuard)
     application.add_exception_handler(HarnessError, _answer_error)
     application.add_exception_handler(RequestValidationError, _answer_invalid)

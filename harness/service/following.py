@@ -13,11 +13,15 @@ from harness.experiments.progress import PROGRESS, ProgressEvent, ProgressReader
 from harness.experiments.step_progress import recorded_progress
 from harness.plans import PhysicalPlan
 from harness.runs import Run
+from harness.service.own_load import OwnLoad
 
 POLL_S = 0.5
 ASK_EVERY_S = 5.0
 """Time between two questions whether a silent run is measured still, and whether a client is there."""
 OVER = "event: over\ndata: {}\n\n"
+GONE = "event: gone\ndata:\n\n"
+"""Sent last of a run whose folder is not there any more."""
+STILL_HERE = ": still here\n\n"
 
 
 def events_of(run: Run) -> tuple[ProgressEvent, ...]:
@@ -46,10 +50,13 @@ class RunFollowers:
     ----------
     stopping : callable
         Whether the server ends.
+    load : OwnLoad
+        What the service takes; clients are told with the events.
     """
 
-    def __init__(self, stopping: Callable[[], bool]) -> None:
+    def __init__(self, stopping: Callable[[], bool], load: OwnLoad) -> None:
         self._stopping = stopping
+        self._load = load
         self._feeds: dict[Path, _Feed] = {}
 
     async def server_sent(self, run: Run, skip: int) -> AsyncIterator[str]:
@@ -64,7 +71,7 @@ class RunFollowers:
         ------
         str
             The events that are new, one a line of ``progress.jsonl``, with the line's number from 1 as
-            ``id``; last ``over``.
+            ``id``, and ``cost``, what the service takes. Last ``over``; ``gone`` where the run was deleted.
         """
         feed = self._feeds.get(run.path)
         if feed is None or feed.over:
@@ -74,7 +81,7 @@ class RunFollowers:
             while True:
                 grown = feed.grown
                 if len(feed.sent) > skip:
-                    yield "".join(feed.sent[skip:])
+                    yield "".join(feed.sent[skip:]) + self._cost()
                     skip = len(feed.sent)
                 if feed.over:
                     if not self._stopping():
@@ -83,13 +90,18 @@ class RunFollowers:
                 try:
                     await asyncio.wait_for(grown.wait(), ASK_EVERY_S)
                 except TimeoutError:  # a client that is gone is noticed when something is sent
-                    yield ": still here\n\n"
+                    yield self._cost()
         finally:
             feed.clients -= 1
             if not feed.clients:
                 feed.task.cancel()
                 if self._feeds.get(run.path) is feed:
                     del self._feeds[run.path]
+
+    def _cost(self) -> str:
+        """Return the service's own load as an event; a comment where it is not known yet."""
+        self._load.sample()
+        return f"event: cost\ndata: {self._load.words}\n\n" if self._load.words else STILL_HERE
 
 
 class _Feed:
@@ -133,12 +145,17 @@ class _Feed:
         except (HarnessError, OSError):  # of a run that is damaged, or deleted under the page
             pass
         finally:
-            self.over = over
+            self.over = over if is_there(run) else GONE
             self._tell()
 
     def _tell(self) -> None:
         told, self.grown = self.grown, asyncio.Event()
         told.set()
+
+
+def is_there(run: Run) -> bool:
+    """Return False once a run's folder was deleted."""
+    return (run.path / "environment.json").is_file()
 
 
 def _measured(run: Run) -> bool:

@@ -39,10 +39,13 @@ class ModelLoading:
     ----------
     load : callable
         Loads it.
+    then : callable, optional
+        Called once it is loaded, or failed.
     """
 
-    def __init__(self, load: Callable[[], None]) -> None:
+    def __init__(self, load: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
         self._load = load
+        self._then = then
         self._thread = threading.Thread(target=self._carry_out, name="model loading", daemon=True)
         self.state: ModelState = "loading"
 
@@ -72,6 +75,7 @@ class ModelLoading:
             self.state = "failed"
         else:
             self.state = "ready"
+        self._then()
 
 
 def load_model() -> None:

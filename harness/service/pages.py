@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated
@@ -10,10 +11,10 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.plans import QueryPlan
 from harness.runs import Run
-from harness.service.following import RunFollowers
+from harness.service.following import RunFollowers, is_there
 from harness.service.guarding import REPORT_POLICY
 from harness.service.plan_traffic_view import View, drawn_plan
 from harness.service.run_index import ModelError, RunIndex, RunRow, UnknownName, run_row
@@ -71,18 +72,22 @@ def show_run(request: Request, experiment: str, start: str) -> HTMLResponse:
     run = _index(request).run(experiment, start)
     row = run_row(experiment, start, run)
     reported = (run.path / "report.html").is_file()
-    return page("run.html.j2", "../../", row=row, steps=step_rows(run), reported=reported)
+    cost = request.app.state.load.words
+    return page("run.html.j2", "../../", row=row, steps=step_rows(run), reported=reported, cost=cost)
 
 
 @pages.get("/runs/{experiment}/{start}/events")
 async def follow_run(
     request: Request, experiment: str, start: str, last_event_id: Annotated[str, Header()] = ""
-) -> StreamingResponse:
+) -> Response:
     """Send a run's events as they are written."""
-    run = _index(request).run(experiment, start)
     skip = int(last_event_id[:9]) if last_event_id.isdecimal() else 0
     followers: RunFollowers = request.app.state.followers
-    return StreamingResponse(followers.server_sent(run, skip), media_type="text/event-stream")
+
+    def follow(run: Run) -> Response:
+        return StreamingResponse(followers.server_sent(run, skip), media_type="text/event-stream")
+
+    return _part(request, experiment, start, follow)
 
 
 @pages.get("/runs/{experiment}/{start}/plan/{step}")
@@ -93,20 +98,24 @@ def draw_plan(
     step: int,
     view: View = "whole",
     at: float | None = None,
-) -> HTMLResponse:
+) -> Response:
     """Draw a step's physical plan as it ran at a moment (epoch ms), for a page that is open already."""
-    run = _index(request).run(experiment, start)
-    drawn = drawn_plan(run, step, view, at)
-    if drawn is None:
-        raise UnknownName("step", str(step), [])
-    return HTMLResponse(drawn)
+
+    def draw(run: Run) -> Response:
+        drawn = drawn_plan(run, step, view, at)
+        if drawn is None:
+            raise UnknownName("step", str(step), [])
+        return HTMLResponse(drawn)
+
+    return _part(request, experiment, start, draw)
 
 
 @pages.get("/runs/{experiment}/{start}/steps")
-def show_steps(request: Request, experiment: str, start: str) -> HTMLResponse:
+def show_steps(request: Request, experiment: str, start: str) -> Response:
     """Show the table of a run's finished steps, for a page that is open already."""
-    run = _index(request).run(experiment, start)
-    return page("steps.html.j2", "../../", steps=step_rows(run))
+    return _part(
+        request, experiment, start, lambda run: page("steps.html.j2", "../../", steps=step_rows(run))
+    )
 
 
 @pages.get("/runs/{experiment}/{start}/report")
@@ -217,6 +226,21 @@ def _models(sides: list[RunRow]) -> list[tuple[str, list[ModelError | None]]]:
     by_model = [{e.model: e for e in side.errors} for side in sides]
     names = dict.fromkeys(name for errors in by_model for name in errors)
     return [(name, [errors.get(name) for errors in by_model]) for name in names]
+
+
+def _part(request: Request, experiment: str, start: str, make: Callable[[Run], Response]) -> Response:
+    """Answer for a page that is open already: with nothing (204) where the run's folder was deleted under it.
+
+    A status of an error would be one in the browser's console, which is for errors of the page.
+    """
+    run: Run | None = None
+    try:
+        run = _index(request).run(experiment, start)
+        return make(run)
+    except (HarnessError, OSError):
+        if run is not None and is_there(run):
+            raise
+        return Response(status_code=204)
 
 
 def _index(request: Request) -> RunIndex:

@@ -84,7 +84,7 @@ def watch_together(
     if len(step) != 2:
         raise UsageError(f"{len(step)} steps chosen", "name two: step=EXPERIMENT/START/STEP, twice")
     followed = [_followed(index, address) for address in step]
-    return page("together.html.j2", "", followed=followed)
+    return page("together.html.j2", "", followed=followed, cost=request.app.state.load.words)
 
 
 def _of_jobs(index: RunIndex, jobs: Jobs, names: Sequence[str]) -> Response:

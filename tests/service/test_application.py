@@ -235,6 +235,8 @@ def test_a_live_run_is_followed_and_a_plan_not_yet_written_is_drawn(
         shutil.rmtree(served.runs / "live")
     gone = client.get(f"/runs/live/{run.path.name}")
     assert (gone.status_code, "unknown run" in gone.text) == (404, True)
+    for part in ("events", "steps", "plan/0"):  # of a page that is open still
+        assert client.get(f"/runs/live/{run.path.name}/{part}").status_code == 204
 
 
 def test_a_plan_is_drawn_once_for_all_who_ask_and_anew_when_more_is_written(

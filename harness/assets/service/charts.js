@@ -38,7 +38,8 @@ window.harnessCharts = (() => {
   const parts = async (answer) => new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes;
 
   // Shows a step's plan in a box; one request at a time, the newest that was wanted meanwhile next.
-  function plans(box) {
+  // Where the run was deleted, gone is called.
+  function plans(box, gone) {
     let shown = "", wanted = "", busy = false;
     return async (address, time_ms, view) => {
       wanted = `${address}?view=${view}&at=${Math.floor(time_ms / PLAN_EVERY_MS) * PLAN_EVERY_MS}`;
@@ -48,6 +49,7 @@ window.harnessCharts = (() => {
         shown = wanted;
         try {
           const answer = await fetch(shown);
+          if (answer.status === 204) return gone();  // and stays busy: no more is asked for
           if (answer.ok) replace(box, await parts(answer), shown.split("&")[0]);
         } catch { /* asked again with the next moment */ }
       }

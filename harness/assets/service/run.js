@@ -4,8 +4,8 @@
   const { draw, parts, plans } = window.harnessCharts;
   const live = document.getElementById("live"), here = live.dataset.here;
   const at = (id) => document.getElementById(id);
-  const events = [], showPlan = plans(at("plan"));
-  let following = true, playing = 0, over = false, waiting = false;
+  const events = [], showPlan = plans(at("plan"), gone);
+  let following = true, playing = 0, over = false, waiting = false, deleted = false;
 
   const text = (id, value) => { at(id).textContent = value; };
   const duration = (s) => s >= 90 ? `about ${Math.round(s / 60)} min` : `about ${Math.round(s)} s`;
@@ -61,8 +61,10 @@
   }
 
   async function steps() {
+    if (deleted) return;
     const answer = await fetch(`${here}/steps`);
-    if (answer.ok) at("steps").replaceChildren(...await parts(answer));
+    if (answer.status === 204) gone();
+    else if (answer.ok) at("steps").replaceChildren(...await parts(answer));
   }
 
   function show(index) {
@@ -75,6 +77,10 @@
     tile("rate", rate == null ? null : `${rate.toFixed(1)} messages/s`);
     tile("latency", latency == null ? null : `${latency.toFixed(2)} ms`);
     tile("ledger", ledger && Object.entries(ledger).filter((n) => n[1]).map((n) => n.join(" ")).join(", "));
+    for (const [id, key] of [["busy", "machine_busy_pct"], ["stolen", "machine_steal_pct"]]) {
+      const share = last(index, key, number);
+      tile(id, share == null ? null : `${share.toFixed(1)} %`);
+    }
     chart("latencies", "latency_ms", index);
     chart("rates", "rate_tps", index);
     plan(index);
@@ -84,9 +90,15 @@
 
   function plan(index) {
     const of = events.findLast((e, i) => i <= index && e.planned);
-    if (!of) return;
+    if (!of || deleted) return;
     text("plan-of", `of step ${of.step}`);
     showPlan(`${here}/plan/${of.step}`, events[index].time_ms, document.querySelector("input[name=view]:checked").value);
+  }
+
+  function gone() {  // what was shown stays; no more is asked for
+    deleted = over = true;
+    source.close();
+    text("state", "this run's folder was deleted: what is shown was read before");
   }
 
   function newest() {  // once a frame, however many events came
@@ -114,7 +126,12 @@
     const end = events[events.length - 1];
     text("state", !end ? "nothing was measured yet" : end.event === "end" ? `measuring ended: ${end.detail}` : "measuring ended without a word: it was killed");
   });
-  source.onerror = () => { if (!over) text("state", "the service does not answer; asking again"); };
+  source.addEventListener("cost", (message) => text("cost", message.data));
+  source.addEventListener("gone", gone);
+  source.onerror = () => {
+    if (source.readyState === EventSource.CLOSED) gone();
+    else if (!over) text("state", "the service does not answer; asking again");
+  };
 
   function stop() { clearInterval(playing); playing = 0; text("play", "Play"); }
   at("moment").addEventListener("input", (e) => { stop(); following = !over && +e.target.value === events.length - 1; show(+e.target.value); });

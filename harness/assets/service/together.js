@@ -6,7 +6,7 @@
   const KINDS = ["first", "second"];
   const sides = [...document.querySelectorAll(".side")].map((box, i) => ({
     box, kind: KINDS[i], step: Number(box.dataset.step), events: [], since_ms: null, over: false,
-    show: plans(box.querySelector("[data-part=plan]")), shown: -1,
+    show: plans(box.querySelector("[data-part=plan]"), () => gone(i)), shown: -1, deleted: false,
   }));
   let following = true, playing = 0, waiting = false;
 
@@ -61,13 +61,21 @@
     if (following) show(last_s());
   }
 
+  function gone(i) {  // what was shown stays; no more is asked for
+    sides[i].over = sides[i].deleted = true;
+    sides[i].source.close();
+    state();
+  }
+
   function state() {
     const over = sides.filter((side) => side.over).length;
-    at("state").textContent = over === sides.length ? "both have ended" : over ? "one goes on" : "both go on";
+    const deleted = sides.find((side) => side.deleted);
+    at("state").textContent = deleted ? `the run of ${deleted.box.ariaLabel} was deleted: what is shown was read before`
+      : over === sides.length ? "both have ended" : over ? "one goes on" : "both go on";
   }
 
   for (const side of sides) {
-    const source = new EventSource(side.box.dataset.events);
+    const source = side.source = new EventSource(side.box.dataset.events);
     source.onmessage = (message) => {
       const e = JSON.parse(message.data);
       if (e.step !== side.step || !e.phase) return;
@@ -80,7 +88,12 @@
       if (!waiting) { waiting = true; requestAnimationFrame(newest); }
     };
     source.addEventListener("over", () => { source.close(); side.over = true; state(); });
-    source.onerror = () => { if (!side.over) at("state").textContent = "the service does not answer; asking again"; };
+    source.addEventListener("gone", () => gone(sides.indexOf(side)));
+    source.addEventListener("cost", (message) => { at("cost").textContent = message.data; });
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) gone(sides.indexOf(side));
+      else if (!side.over) at("state").textContent = "the service does not answer; asking again";
+    };
     source.onopen = state;
   }
 
