@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.compute as pc
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from harness.app.submitted.folder import SubmittedTopology, known
-from harness.app.submitted.live_rows import LiveMetrics
-from harness.app.submitted.plan_file import AskedPlan, labels, plan_text
-from harness.experiments.plan_traffic import TrafficByMoment
+from harness.app.submitted.live_rows import LiveMetrics, LiveRows
+from harness.errors import UsageError
+from harness.experiments.plan_traffic import PlanTraffic, TrafficByMoment
 from harness.forecasts.histories import SubjectHistory
+from harness.plans import PhysicalPlan
 from harness.protocols import RateForecast
 from harness.service.charts import Band, line_chart
+from harness.service.formulas import mathml
+from harness.service.formulas import shown as shown_value
 from harness.service.plan_traffic_view import View, plan_parts
 from harness.service.run_index import UnknownName
 from harness.service.templates import page
@@ -51,15 +54,13 @@ def show_topologies(request: Request) -> HTMLResponse:
 @live_pages.get("/{name}")
 def show_topology(request: Request, name: str) -> HTMLResponse:
     """Show one topology live; the page asks for its parts again and again."""
-    from harness.tuning import TUNERS
-
     topology = _topology(request, name)
     return page(
         "topology.html.j2",
         "../",
         topology=topology,
         facts=topology.facts,
-        tuners=list(TUNERS),
+        **_proposers(DEFAULT_TUNER),
         **_live(request, topology, "compact"),
     )
 
@@ -73,41 +74,44 @@ def show_live(request: Request, name: str, view: View = "compact") -> HTMLRespon
 
 @live_pages.get("/{name}/proposal")
 def show_proposal(
-    request: Request, name: str, tuner: Annotated[str, Query()] = DEFAULT_TUNER
+    request: Request, name: str, tuner: str | None = None, scheduler: str | None = None
 ) -> HTMLResponse:
-    """Show a tuner's plan for the traffic that is foreseen beside the plan in force; nothing is changed."""
-    from harness.app.submitted.submitting import configuration_of
+    """Show a plan for the traffic that is foreseen beside the plan in force; nothing is changed."""
+    from harness.analysis.figures import query_plan_drawing
+    from harness.service.live_proposal import propose_scheduled, propose_tuned
     from harness.service.live_topology import observe_of, view_live
-    from harness.service.questions import computing, named
-    from harness.tuning import TUNERS, make_tuner
-    from harness.tuning.side_by_side import TuningTable
+    from harness.service.proposal_pages import decided_notes
+    from harness.service.questions import computing
 
+    if tuner is not None and scheduler is not None:
+        raise UsageError("both a tuner and a scheduler are named", "name one of them")
     topology = _topology(request, name)
-    (chosen,) = named([tuner], TUNERS, "tuner", DEFAULT_TUNER)[:1]
     metrics: LiveMetrics = request.app.state.live
     rows, past = metrics.rows(topology), metrics.past(topology)
     with computing:
         view, source = view_live(topology, rows, past), observe_of(topology, rows)
         rate_tps = max(source.rate_tps, foreseen_tps(view))
-        table = TuningTable(source, rate_tps)
-        now, proposal = table.as_measured(), table.propose(chosen, make_tuner(chosen))
-    running = configuration_of(source.plan)
-    asked = None
-    if proposal.proposal.status == "ok" and proposal.proposal.executors:
-        executors = {**running.executors, **proposal.proposal.executors}
-        workers = proposal.proposal.workers or running.workers
-        if (executors, workers) != (dict(running.executors), running.workers):
-            asked = AskedPlan(executors=executors, workers=workers, source=labels(source.plan))
+        if scheduler is not None:
+            sides = propose_scheduled(source, scheduler, rate_tps)
+        else:
+            sides = propose_tuned(source, tuner or DEFAULT_TUNER, rate_tps)
+    both = [("in force", sides.running)] + ([("proposed", sides.proposed)] if sides.proposed else [])
+    traffics = [_traffic(topology, rows, side.plan) for _, side in both]
+    graph, notes = source.plan.query_plan, decided_notes(sides.decisions, len(sides.decisions) - 1)
     return page(
         "topology_proposal.html.j2",
         "../../",
         topology=topology,
-        tuner=chosen,
-        rate_tps=rate_tps,
-        running=running,
-        now=now,
-        proposal=proposal,
-        file="" if asked is None else plan_text(asked),
+        sides=sides,
+        drawn=[
+            (words, plan_parts(side.plan, traffic, "whole")["drawing"])
+            for (words, side), traffic in zip(both, traffics, strict=True)
+        ],
+        traffic=traffics[0],
+        decided=Markup(query_plan_drawing.draw(graph, notes)) if notes else "",  # it escapes all names
+        mathml=mathml,
+        shown=shown_value,
+        **_proposers(sides.by),
     )
 
 
@@ -126,8 +130,7 @@ def _live(request: Request, topology: SubmittedTopology, shown: View) -> dict[st
     with computing:
         view = view_live(topology, rows, past)
     bucket_s = float(topology.experiment.measure.bucket_s)
-    in_force = rows.table.filter(pc.greater(rows.table["bucket_end_ms"], view.kept.at_epoch_ms))
-    traffic = TrafficByMoment(in_force, view.kept.plan, bucket_s).at(math.inf)
+    traffic = _traffic(topology, rows, view.kept.plan)
     join_s = 1.5 * bucket_s  # a bucket without a report is a gap
     return {
         "live": view,
@@ -136,6 +139,7 @@ def _live(request: Request, topology: SubmittedTopology, shown: View) -> dict[st
         "latency": line_chart("latency", "latencies", view.latency, join_s),
         "declined": sorted({f.fine.reason for f in view.foreseen.forecasts if f.fine.status != "ok"}),
         "applied": topology.applied[::-1],
+        "cost": request.app.state.load.words,
     }
 
 
@@ -168,6 +172,21 @@ def _rate_chart(subject: SubjectHistory, reported_s: float, band: Band | None) -
     name = f"tuples a second of {subject.component}{longer}"
     drawn = line_chart(name, "rates", points, join_s, band)
     return RateChart(f"{subject.component} ({subject.stream})", longer, drawn, band is not None)
+
+
+def _traffic(topology: SubmittedTopology, rows: LiveRows, plan: PhysicalPlan) -> PlanTraffic | None:
+    """Return the last seconds' traffic since the plan is in force, as it goes in a plan with its tasks."""
+    in_force = rows.table.filter(pc.greater(rows.table["bucket_end_ms"], topology.plan.at_epoch_ms))
+    bucket_s = float(topology.experiment.measure.bucket_s)
+    return TrafficByMoment(in_force, plan, bucket_s).at(math.inf)
+
+
+def _proposers(chosen: str) -> dict[str, object]:
+    """Return who may propose a plan, and whom the page chooses."""
+    from harness.schedulers import SCHEDULERS
+    from harness.tuning import TUNERS
+
+    return {"tuners": list(TUNERS), "schedulers": list(SCHEDULERS), "chosen": chosen}
 
 
 def _band(forecast: RateForecast) -> Band | None:

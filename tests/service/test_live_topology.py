@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,20 +18,23 @@ from left_running import STEP, archived, left_running, live
 from harness.app.submitted.folder import KeptPlan, SubmittedTopology
 from harness.app.submitted.live_rows import LiveMetrics, LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms
-from harness.app.submitted.plan_file import labels
+from harness.app.submitted.plan_file import AskedPlan, labels, read_plan
 from harness.forecasts import DEFAULT
 from harness.forecasts.alerting import SubjectForecast
 from harness.forecasts.histories import SubjectHistory
 from harness.protocols import RateForecast, RateHistory
 from harness.runs import read_table
+from harness.schedulers import SCHEDULERS
 from harness.schemas.measures import LATENCIES
 from harness.service.answers import ProposalAsked
 from harness.service.application import create_application
 from harness.service.charts import Band, line_chart
 from harness.service.live_forecast import LiveForecast
+from harness.service.live_proposal import propose_tuned
 from harness.service.live_topology import ExecutorLoad, observe_of, pressure_alerts, view_live
 from harness.service.placing import UnusablePlan
 from harness.service.proposals import predict_left, predict_proposed
+from harness.tuning import TUNERS
 
 
 @pytest.fixture(scope="module")
@@ -238,3 +242,79 @@ def test_without_a_token_the_variable_is_named(client: TestClient, monkeypatch: 
     answer = client.get("/topologies/words/live")
     assert answer.status_code == 422
     assert "INFLUXDB_TOKEN" in answer.text
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Iterator[TestClient]:
+    """The service over a topology that reports what an archived step did."""
+    left_running(tmp_path / "submitted", name="words")
+    application = create_application([tmp_path], submitted=tmp_path / "submitted")
+    application.state.live = Archived()
+    with TestClient(application, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def proposed_file(page: str, folder: Path) -> AskedPlan:
+    """Read the plan's file of a page, as ``harness apply`` does."""
+    (text,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    (folder / "plan.yaml").write_text(html.unescape(text))
+    return read_plan(folder / "plan.yaml")
+
+
+def test_a_tuners_plan_is_drawn_beside_the_one_in_force_with_its_decisions(
+    measured: TestClient, tmp_path: Path
+) -> None:
+    running = archived().plan(STEP).start
+    page = measured.get("/topologies/words/proposal", params={"tuner": "ds2"}).text
+    source = observe_of(left_running(tmp_path / "again"), live())
+    sides = propose_tuned(source, "ds2", 10 * source.rate_tps)
+    assert sides.proposed is not None
+    for plan in (running, proposed_file(page, tmp_path).proposed(running)):
+        assert all(f"<title>{e.label} on {e.worker.label}" in page for e in plan.executors)
+    assert page.count('class="plan"') == 2
+    assert page.count('class="query-plan"') == 1
+    assert page.count("<details>") == len(sides.decisions) > 0
+    assert sides.decisions[0].why in html.unescape(page)
+
+
+def test_a_schedulers_placement_is_drawn_with_the_tuples_that_go_now(
+    measured: TestClient, tmp_path: Path
+) -> None:
+    """Every tuple that is sent goes on being sent, whoever holds the tasks: as many in both drawings."""
+    running = archived().plan(STEP).start
+    page = measured.get("/topologies/words/proposal", params={"scheduler": "random"}).text
+    asked = proposed_file(page, tmp_path)
+    assert asked.source == labels(running)
+    assert asked.placement.keys() >= {
+        e.label for c in running.query_plan.components for e in running.of(c.name)
+    }
+    now, then = re.findall(r"<svg[^>]*class=\"plan\".*?</svg>", page, re.DOTALL)
+    for drawn in (now, then):
+        assert drawn.count('class="connection"') > 0
+    rates = [
+        sum(float(rate.replace(",", "")) for rate in re.findall(r": ([0-9.,]+)/s", drawn))
+        for drawn in (now, then)
+    ]
+    assert rates[0] == pytest.approx(rates[1], rel=0.02)  # each is rounded by itself
+    assert "PinnedScheduler" in page
+    assert "<details" not in page
+
+
+def test_who_may_propose_is_on_the_page_and_nobody_else(measured: TestClient) -> None:
+    page = measured.get("/topologies/words").text
+    for name in (*TUNERS, *SCHEDULERS):
+        assert re.search(rf"<option[^>]*>{name}</option>", page)
+    for asked, status in (
+        ({"tuner": "nobody"}, 404),
+        ({"scheduler": "os:system"}, 404),
+        ({"tuner": "ds2", "scheduler": "even"}, 422),
+    ):
+        assert measured.get("/topologies/words/proposal", params=asked).status_code == status
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_every_scheduler_is_answered_with_a_plan_or_a_reason(measured: TestClient, scheduler: str) -> None:
+    answer = measured.get("/topologies/words/proposal", params={"scheduler": scheduler})
+    assert answer.status_code == 200
+    assert ("As a file" in answer.text) != ("There is nothing to apply" in answer.text)
+    assert answer.text.count('class="plan"') == (1 if "Nothing is proposed" in answer.text else 2)

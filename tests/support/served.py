@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from left_running import ArchivedMetrics, left_running
+
 from harness.app.simulated.campaign import carry_out
 from harness.experiments.loading import dump, load
 from harness.machine.environment import describe
@@ -17,6 +19,7 @@ from harness.service.application import create_application
 from harness.service.server import LoopbackServer, listen
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "reports" / "runs"
+TOPOLOGY = "words"
 HOSTILE = "<script>alert(1)<"
 """A folder's name cannot hold a slash."""
 SHORT = (
@@ -47,7 +50,10 @@ class Served:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Served]:
-    """Serve the runs, which are put into the folder first."""
+    """Serve the runs, which are put into the folder first, and a topology that reports what one did.
+
+    The topology is in another folder, beside that of the runs.
+    """
     archived = next((ARCHIVE / "noise-floor").iterdir())
     shutil.copytree(archived, folder / "noise-floor" / archived.name)
     experiment = load("fields-to-fields", SHORT)
@@ -57,7 +63,11 @@ def serving(folder: Path) -> Iterator[Served]:
     shutil.copytree(run.path, folder / HOSTILE / run.path.name)
     (folder / HOSTILE / run.path.name / "report.html").write_text("<script>fetch('/')</script>a report")
     listening, ready = listen(0), threading.Event()
-    server = LoopbackServer(create_application([folder], token=Served.token), ready.set)
+    submitted = folder.with_name(f"{folder.name}-submitted")
+    left_running(submitted, TOPOLOGY)
+    application = create_application([folder], token=Served.token, submitted=submitted)
+    application.state.live = ArchivedMetrics()
+    server = LoopbackServer(application, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     assert ready.wait(60)

@@ -267,6 +267,9 @@ def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Brow
             page.get_by_role("button", name="Propose a plan").click()
             expect(page.locator("h1")).to_have_text(f"A plan for {NAME}")
             expect(page.get_by_role("region", name="Both plans")).to_contain_text("executors of twice")
+            expect(page.locator("svg.plan").first.locator("g.executor")).to_have_count(
+                len(place.topology.plan.plan.executors)
+            )
             watched.keep(f"proposal-{screen}", tmp_path)
             assert watched.serious() == []
             assert watched.wrong == []
