@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from served import HOSTILE, Served
-from watched_page import keep_picture
+from watched_page import SCREENS, WIDE, WatchedPage, keep_picture, screen_of
 
 from harness.experiments.contracts import Progress
 from harness.experiments.progress import ProgressFile
@@ -18,40 +18,18 @@ from harness.runs import Run
 
 pytestmark = pytest.mark.deep
 
-SCREENS: dict[str, dict[str, object]] = {
-    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
-}
 
-
-class Visit:
-    """A page, and what went wrong or elsewhere while it was open."""
+class Visit(WatchedPage):
+    """A page of the served runs."""
 
     def __init__(self, context: BrowserContext, served: Served) -> None:
-        self.page: Page = context.new_page()
+        super().__init__(context, served.url)
         self.served = served
-        self.errors: list[str] = []
-        self.elsewhere: list[str] = []
-        self.page.on("pageerror", lambda e: self.errors.append(str(e)))
-        self.page.on(
-            "console", lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None
-        )
-        self.page.on(
-            "request",
-            lambda r: None if r.url.startswith((served.url, "data:")) else self.elsewhere.append(r.url),
-        )
-        self.page.on("dialog", lambda d: self.errors.append(f"dialog: {d.message}"))
+        self.page.on("dialog", lambda d: self.wrong.append(f"dialog: {d.message}"))
 
     def go(self, path: str) -> Page:
         self.page.goto(self.served.url + path)
         return self.page
-
-    def fits(self) -> bool:
-        """Whether nothing but tables and drawings, which scroll by themselves, is wider than the screen."""
-        return bool(
-            self.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        )
 
 
 @pytest.fixture
@@ -60,8 +38,7 @@ def visit(browser: Browser, served: Served) -> Iterator[Visit]:
     visiting = Visit(context, served)
     yield visiting
     context.close()
-    assert visiting.errors == []
-    assert visiting.elsewhere == []
+    assert visiting.wrong == []
 
 
 def test_runs_are_filtered_and_compared_by_keyboard(visit: Visit) -> None:
@@ -95,6 +72,8 @@ def test_an_ended_run_is_replayed(visit: Visit) -> None:
     for tile in ("#rate", "#latency", "#ledger", "#step"):  # what was seen last stays
         expect(page.locator(tile)).to_be_visible()
         expect(page.locator(tile)).not_to_be_empty()
+    for tile in ("#busy", "#stolen"):  # of a machine; this run was played
+        expect(page.locator(tile)).to_be_hidden()
     expect(page.locator("#plan path.connection").first).to_be_attached()
     expect(page.locator("#plan")).to_contain_text("Rates of the last 10 s")
     page.get_by_label("compact").check()
@@ -149,7 +128,7 @@ def test_a_report_reaches_nothing(browser: Browser, served: Served) -> None:
     visiting = Visit(context, served)
     page = visiting.go(f"/runs/{quote(HOSTILE)}/{served.simulated.split('/')[1]}/report")
     expect(page.locator("body")).to_contain_text("a report")
-    assert any("Content Security Policy" in error for error in visiting.errors)  # it tried to fetch
+    assert any("Content Security Policy" in error for error in visiting.wrong)  # it tried to fetch
     context.close()
 
 
@@ -166,23 +145,65 @@ def test_a_live_run_shows_what_is_written_now(visit: Visit) -> None:
                 expect(page.locator("#state")).to_have_text("being measured now")
                 file(Progress(0, 1, "burn-in", "first", epoch_ms=1000, plan=plan))
                 expect(page.locator("#plan svg g.executor")).to_have_count(len(plan.executors))
-                said = {"ledger": {"sent": 400, "received": 399}, "epoch_ms": 2000}
+                used = {"machine_busy_pct": 44.25, "machine_steal_pct": 1.5}
+                said = {"ledger": {"sent": 400, "received": 399}, "epoch_ms": 2000, **used}
                 file(Progress(0, 1, "measure", "first", 49.5, 12.25, 30.0, **said))  # type: ignore[arg-type]
                 expect(page.locator("#latency")).to_have_text("12.25 ms")
                 expect(page.locator("#rate")).to_have_text("49.5 messages/s")
                 expect(page.locator("#left")).to_have_text("about 30 s")
                 expect(page.locator("#ledger")).to_have_text("sent 400, received 399")
+                expect(page.locator("#busy")).to_have_text("44.3 %")
+                expect(page.locator("#stolen")).to_have_text("1.5 %")
+                expect(page.locator("#cost")).to_contain_text("This service takes", timeout=30_000)
             (run.path / "report.html").write_text("judged")
         expect(page.get_by_role("link", name="Report of this run")).to_be_visible(timeout=30_000)
     finally:
         shutil.rmtree(visit.served.runs / "live")
 
 
+DELETED = "this run's folder was deleted: what is shown was read before"
+
+
+def test_a_run_that_is_deleted_under_its_replay_is_said_once(visit: Visit) -> None:
+    start = visit.served.simulated.split("/")[1]
+    copy = visit.served.runs / "deleted" / start
+    shutil.copytree(visit.served.runs / visit.served.simulated, copy)
+    page = visit.go(f"/runs/deleted/{start}")
+    expect(page.locator("#state")).to_have_text("measuring ended: finished")
+    expect(page.locator("#plan svg")).to_be_visible(timeout=60_000)
+    shutil.rmtree(copy.parent)
+    page.locator("#moment").focus()
+    page.keyboard.press("Home")
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("#state")).to_have_text(DELETED)
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("#rate")).to_contain_text("messages/s")  # what was read goes on being shown
+    expect(page.locator("#plan svg")).to_be_visible()
+    assert visit.serious() == []
+
+
+def test_a_run_that_is_deleted_while_it_is_watched_is_said_once(visit: Visit) -> None:
+    source = Run(visit.served.runs / visit.served.simulated)
+    files = {"experiment.yaml": (source.path / "experiment.yaml").read_text()}
+    run = Run.create(visit.served.runs, "deleted", files, {"cluster_kind": "local"})
+    with run.exclusively(), ProgressFile(run.path, 1) as file:
+        file(Progress(0, 1, "submit", "first", epoch_ms=0))
+        page = visit.go(f"/runs/deleted/{run.path.name}")
+        expect(page.locator("#state")).to_have_text("being measured now")
+        file(Progress(0, 1, "burn-in", "first", epoch_ms=1000, plan=source.plan(0).start))
+        expect(page.locator("#plan svg")).to_be_visible(timeout=60_000)
+        shutil.rmtree(run.path.parent)
+        expect(page.locator("#state")).to_have_text(DELETED, timeout=30_000)
+        expect(page.locator("#plan svg")).to_be_visible()
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_pages_fit_the_screen_and_are_kept_as_pictures(
     screen: str, browser: Browser, served: Served, tmp_path: Path
 ) -> None:
-    context = browser.new_context(**SCREENS[screen])  # type: ignore[arg-type]
+    context = screen_of(browser, screen)
     visiting = Visit(context, served)
     compared = f"run={quote(served.simulated)}&run={quote(served.archived)}"
     for name, path in (
@@ -198,8 +219,8 @@ def test_pages_fit_the_screen_and_are_kept_as_pictures(
         if name == "together":
             expect(page.locator("#state")).to_have_text("both have ended")
             expect(page.locator(".side svg")).to_have_count(2)
-        assert visiting.fits(), name
+        assert page.evaluate(WIDE), name
+        assert visiting.serious() == [], name
         assert keep_picture(page, f"{name}-{screen}", tmp_path, whole=True).stat().st_size < 250_000
     context.close()
-    assert visiting.errors == []
-    assert visiting.elsewhere == []
+    assert visiting.wrong == []
