@@ -7,8 +7,8 @@ One step of a real experiment is measured on this machine, and its interval is c
 of each pair, first and second in turn, the clients load the run's page, follow its events and ask for the
 drawn plan every five seconds, as browsers do, from a process of their own. The first seconds of each slice,
 in which clients come and go, are not counted. Clients are usually elsewhere, so that the CPU time of theirs
-and of the service is told apart. The differences are drawn as ``serving-watched``. The run is ended after the last slice. For a quiet machine; under six
-minutes.
+and of the service is told apart. The differences are drawn as ``serving-watched``. The run is ended after
+the last slice. For a quiet machine; under six minutes.
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ def draw(taken: list[tuple[float, float]]) -> Figure:
     axis.plot(minutes, mib, color=style.COLOURS[0])
     half = minutes[len(taken) // 2 :]
     fitted = np.polynomial.Polynomial.fit(half, mib[len(taken) // 2 :], 1)
-    axis.plot(half, fitted(half), color=style.COLOURS[5], linestyle="--", label="line through the second half")
+    line = "line through the second half"
+    axis.plot(half, fitted(half), color=style.COLOURS[5], linestyle="--", label=line)
     axis.set(ylim=(0, None), xlabel="minutes of polling", ylabel="memory of the service, MiB")
     axis.legend(loc="lower right")
     return figure
