@@ -31,6 +31,8 @@ CLUSTERS = "storm-harness-clusters"
 ENDING_S = 5.0
 """Longest time that the rest of a killed process may hold a lock."""
 POLL_S = 0.1
+WAITING, ITS_TURN = "waiting until it has ended", "it has ended: this run has the machine"
+"""Last words of a run that waits for another, and what it says when it waits no longer."""
 COMING_UP_MOST_S = 200.0
 """A cluster that never said that it was up was coming up no longer than this."""
 KEPT = 100
@@ -62,7 +64,7 @@ class MachineLock:
     wait : bool
         Wait for another run to end, instead of refusing.
     say : callable
-        Told when there is something to wait for.
+        Told when there is something to wait for, and when there no longer is.
 
     Raises
     ------
@@ -96,8 +98,9 @@ class MachineLock:
             held = f"process {holder.pid} is measuring {holder.run} on this machine"
             if not wait:
                 raise UsageError(held, "two runs would measure each other; --wait waits for it")
-            say(f"{held}: waiting until it has ended")
+            say(f"{held}: {WAITING}")
             _locked(self._file, 0)
+            say(ITS_TURN)
             return
 
     def measures(self, run: str) -> None:

@@ -6,10 +6,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from harness.runs import Run
-from harness.service import proposal_pages
 from harness.service.job_rest import JobsHere
 from harness.service.job_types import JobInfo, RunAsked
 from harness.service.jobs import shipped
+from harness.service.proposal_pages import ProposalsAnswer
+from harness.service.proposal_table import proposal_rows
 from harness.service.run_index import RunIndex, UnknownName
 from harness.service.templates import page
 
@@ -28,15 +29,10 @@ def show_jobs(request: Request, jobs: JobsHere, run: str = "") -> HTMLResponse:
 def show_job(request: Request, jobs: JobsHere, job: str) -> HTMLResponse:
     """Show one job: its state, its log and its result."""
     info = jobs.job(job)
-    rows = []
-    if info.result and not isinstance(info.asked, RunAsked):
-        answer = proposal_pages.ProposalsAnswer.model_validate(info.result)
-        run, step = measured_step(request, info, answer.step)
-        for proposal in answer.proposals:
-            files: tuple[str, ...] = ()
-            if proposal.status != "declined":
-                files = proposal_pages.measuring_files(run, step, info.asked.rate_tps, proposal)
-            rows.append({**proposal.row(), "files": files})
+    rows: list[dict[str, object]] = []
+    if info.result and not isinstance(info.asked, RunAsked) and info.result.get("proposals"):
+        run, step = measured_step(request, info, ProposalsAnswer.model_validate(info.result).step)
+        rows = proposal_rows(info.result, run, step, info.asked.rate_tps)
     return page("job.html.j2", "../", job=info, log=jobs.log(job), rows=rows)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-JobState = Literal["running", "done", "failed", "interrupted"]
-"""Interrupted: its process ended with the service, or was told to; it can be started again."""
+JobState = Literal["queued", "running", "done", "failed", "interrupted"]
+"""Queued: its run waits until the machine measures no other. Interrupted: its process ended with the service,
+or when somebody stopped it; it can be started again."""
 Address = Annotated[
     str, Field(pattern=r"^[^/]+/[^/]+$", max_length=400, description="EXPERIMENT/START of a run.")
 ]
 Rate = Annotated[
     float, Field(gt=0, allow_inf_nan=False, description="Messages a second; the step's by default.")
 ]
+Proposing = Literal["tune", "schedule"]
+"""Commands that propose plans."""
 
 
 class JobRequest(BaseModel):
@@ -37,27 +41,45 @@ class RunAsked(JobRequest):
         return self
 
 
-class ScheduleAsked(JobRequest):
-    """Let schedulers place the executors of a measured step."""
+class ProposeAsked(JobRequest):
+    """Let tuners and schedulers propose other plans for a measured step.
 
-    kind: Literal["schedule"]
+    ``tune`` asks tuners, ``schedule`` schedulers, and ``propose`` both: all, or those that are named.
+    """
+
+    kind: Literal["propose", "tune", "schedule"]
     run: Address
     step: int | None = None
-    schedulers: tuple[str, ...] = Field((), description="All by default.")
+    tuners: tuple[str, ...] = Field((), description="All by default, unless schedulers are named.")
+    schedulers: tuple[str, ...] = Field((), description="All by default, unless tuners are named.")
     rate_tps: Rate | None = None
 
+    @property
+    def commands(self) -> Mapping[Proposing, tuple[str, ...]]:
+        """The commands that are asked, each with the names that it is asked for; all where it has none.
 
-class TuneAsked(JobRequest):
-    """Let tuners propose executors and batch sizes for a measured step."""
+        Examples
+        --------
+        >>> ProposeAsked(kind="propose", run="quick/20260102T030405Z", tuners=("ds2",)).commands
+        {'tune': ('ds2',)}
+        >>> ProposeAsked(kind="propose", run="quick/20260102T030405Z").commands
+        {'tune': (), 'schedule': ()}
+        """
+        named: dict[Proposing, tuple[str, ...]] = {"tune": self.tuners, "schedule": self.schedulers}
+        if self.kind != "propose":
+            return {self.kind: named[self.kind]}
+        return {command: names for command, names in named.items() if names or not any(named.values())}
 
-    kind: Literal["tune"]
-    run: Address
-    step: int | None = None
-    tuners: tuple[str, ...] = Field((), description="All by default.")
-    rate_tps: Rate | None = None
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> ProposeAsked:
+        if self.kind == "tune" and self.schedulers:
+            raise ValueError("kind tune asks no schedulers: write kind propose")
+        if self.kind == "schedule" and self.tuners:
+            raise ValueError("kind schedule asks no tuners: write kind propose")
+        return self
 
 
-JobAsked = Annotated[RunAsked | ScheduleAsked | TuneAsked, Field(discriminator="kind")]
+JobAsked = Annotated[RunAsked | ProposeAsked, Field(discriminator="kind")]
 
 
 class JobInfo(BaseModel):
@@ -66,7 +88,7 @@ class JobInfo(BaseModel):
     Attributes
     ----------
     id : str
-    asked : RunAsked, ScheduleAsked or TuneAsked
+    asked : RunAsked or ProposeAsked
     state : JobState
     attempts : int
         How often it was started.
@@ -77,7 +99,7 @@ class JobInfo(BaseModel):
     run : str
         EXPERIMENT/START of the run that it measures; empty before there is one.
     result : mapping, optional
-        The command's machine-readable answer.
+        The command's machine-readable answer; of several commands, one answer with all their proposals.
     """
 
     id: str
@@ -89,3 +111,8 @@ class JobInfo(BaseModel):
     exit_status: int | None = None
     run: str = ""
     result: dict[str, object] | None = None
+
+    @property
+    def ongoing(self) -> bool:
+        """True while its process is there, which may wait."""
+        return self.state in ("queued", "running")

@@ -8,7 +8,7 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -18,10 +18,11 @@ from pydantic import TypeAdapter, ValidationError
 from harness.errors import HarnessError
 from harness.experiments.loading import shipped_folders
 from harness.machine.locks import is_held, take
+from harness.machine.machine_lock import ITS_TURN, WAITING
 from harness.machine.whole_files import write_atomically
 from harness.schedulers import SCHEDULERS
-from harness.service.job_process import COMMAND, ENDED, LOG, RESULT
-from harness.service.job_types import JobAsked, JobInfo, JobState, RunAsked, ScheduleAsked, TuneAsked
+from harness.service.job_process import COMMANDS, ENDED, LOG, RESULT
+from harness.service.job_types import JobAsked, JobInfo, JobState, ProposeAsked, Proposing, RunAsked
 from harness.service.run_index import RunIndex, UnknownName
 from harness.tuning import TUNERS
 
@@ -32,6 +33,8 @@ MOST_RUNNING = 4
 JUDGED = (0, 3, 4)
 """Exit statuses of a command that did what it was asked; a run's verdict may be another than valid."""
 LOG_LINES = 40
+NAMING: Mapping[Proposing, str] = {"tune": "--tuner", "schedule": "--scheduler"}
+"""Options by which commands are told whom to ask."""
 _asked: TypeAdapter[JobAsked] = TypeAdapter(JobAsked)
 _RUN = re.compile(r"run directory (.+)$", re.MULTILINE)
 
@@ -59,7 +62,7 @@ class Jobs:
         self._index = index
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, asked: RunAsked | ScheduleAsked | TuneAsked) -> JobInfo:
+    def start(self, asked: RunAsked | ProposeAsked) -> JobInfo:
         """Start a job.
 
         Raises
@@ -73,12 +76,12 @@ class Jobs:
         now = datetime.now(UTC)
         name = f"{now:%Y%m%dT%H%M%SZ}-{asked.kind}-{secrets.token_hex(3)}"
         folder = self.folder / name
-        command = self._command(asked, folder)
+        commands = self._commands(asked, folder)
         folder.mkdir(parents=True)
         if isinstance(asked, RunAsked) and asked.file is not None:
             write_atomically(folder / EXPERIMENT, asked.file)
         write_atomically(folder / ASKED, asked.model_dump_json())
-        self._begin(folder, command, attempts=1)
+        self._begin(folder, commands, attempts=1)
         return self.job(name)
 
     def again(self, name: str) -> JobInfo:
@@ -90,15 +93,15 @@ class Jobs:
             When it runs, is done, or too many are running.
         """
         known, folder = self.job(name), self._known(name)
-        if known.state in ("running", "done"):
+        if known.ongoing or known.state == "done":
             raise Busy(f"job {name} is {known.state}", "start a new one")
         self._require_room()
         (folder / ENDED).unlink(missing_ok=True)
         (folder / RESULT).unlink(missing_ok=True)
-        command = self._command(known.asked, folder)
+        commands = self._commands(known.asked, folder)
         if (begun := self._run_path(folder)) is not None and (begun / EXPERIMENT).is_file():
-            command = _harness("run", "--resume", str(begun), "--wait", "--json")
-        self._begin(folder, command, known.attempts + 1)
+            commands = [_harness("run", "--resume", str(begun), "--wait", "--json")]
+        self._begin(folder, commands, known.attempts + 1)
         return self.job(name)
 
     def stop(self, name: str) -> JobInfo:
@@ -128,8 +131,10 @@ class Jobs:
         state: JobState
         if ended:
             state = "done" if ended["exit_status"] in JUDGED else "failed"
+        elif is_held(folder):
+            state = "queued" if waits(_said(folder, begun.get("log_bytes", 0))) else "running"
         else:
-            state = "running" if is_held(folder) else "interrupted"
+            state = "interrupted"
         run = self._run_path(folder)
         return JobInfo(
             id=name,
@@ -145,9 +150,7 @@ class Jobs:
 
     def log(self, name: str) -> str:
         """Return the last lines that a job's command said."""
-        path = self._known(name) / LOG
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        return "\n".join(text.splitlines()[-LOG_LINES:])
+        return "\n".join(_said(self._known(name)).splitlines()[-LOG_LINES:])
 
     def interrupt(self) -> None:
         """Tell all jobs of this service to end, without waiting."""
@@ -160,10 +163,12 @@ class Jobs:
         for process in self._processes.values():
             process.wait()
 
-    def _begin(self, folder: Path, command: Sequence[str], attempts: int) -> None:
-        said = {"attempts": attempts, "started": datetime.now(UTC).isoformat(timespec="seconds")}
+    def _begin(self, folder: Path, commands: Sequence[Sequence[str]], attempts: int) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        log = folder / LOG
+        said = {"attempts": attempts, "started": now, "log_bytes": log.stat().st_size if log.is_file() else 0}
         write_atomically(folder / BEGUN, json.dumps(said))
-        write_atomically(folder / COMMAND, json.dumps(list(command)))
+        write_atomically(folder / COMMANDS, json.dumps(commands))
         lock = take(folder, Busy(f"job {folder.name} runs already", "look at it"))
         try:
             self._processes[folder.name] = subprocess.Popen(
@@ -176,27 +181,27 @@ class Jobs:
         finally:
             os.close(lock)  # the process has it now, as long as it lives
 
-    def _command(self, asked: RunAsked | ScheduleAsked | TuneAsked, folder: Path) -> list[str]:
+    def _commands(self, asked: RunAsked | ProposeAsked, folder: Path) -> list[list[str]]:
         if isinstance(asked, RunAsked):
-            return self._run_command(asked, folder)
-        names, known, kind = (
-            (asked.schedulers, SCHEDULERS, "scheduler")
-            if isinstance(asked, ScheduleAsked)
-            else (asked.tuners, TUNERS, "tuner")
-        )
-        for name in names:
-            if name not in known:  # a client cannot name code to load
-                raise UnknownName(kind, name, list(known))
+            return [self._run_command(asked, folder)]
+        for kind, names, known in (
+            ("tuner", asked.tuners, list(TUNERS)),
+            ("scheduler", asked.schedulers, list(SCHEDULERS)),
+        ):
+            for name in names:
+                if name not in known:  # a client cannot name code to load
+                    raise UnknownName(kind, name, known)
         experiment, _, start = asked.run.rpartition("/")
         run = self._index.run(experiment, start)
         finished = run.finished_steps
         if not finished or (asked.step is not None and asked.step not in finished):
             raise UnknownName("step", str(asked.step), [str(n) for n in finished])
-        command = _harness(asked.kind, str(run.path), "--json")
-        command += [] if asked.step is None else ["--step", str(asked.step)]
-        for name in names:
-            command += [f"--{kind}", name]
-        return [*command, "--rate", repr(asked.rate_tps)] if asked.rate_tps else command
+        same = ["--json", *([] if asked.step is None else ["--step", str(asked.step)])]
+        same += ["--rate", repr(asked.rate_tps)] if asked.rate_tps else []
+        return [
+            _harness(command, str(run.path), *same, *(word for n in names for word in (NAMING[command], n)))
+            for command, names in asked.commands.items()
+        ]
 
     def _run_command(self, asked: RunAsked, folder: Path) -> list[str]:
         source = str(folder / EXPERIMENT)
@@ -215,9 +220,7 @@ class Jobs:
 
     def _run_path(self, folder: Path) -> Path | None:
         """Return the run directory that a job's command named."""
-        if not (folder / LOG).is_file():
-            return None
-        found = _RUN.findall((folder / LOG).read_text(encoding="utf-8", errors="replace"))
+        found = _RUN.findall(_said(folder))
         if not found:
             return None
         named = Path(found[-1].strip())
@@ -227,6 +230,18 @@ class Jobs:
         running = [name for name, process in self._processes.items() if process.poll() is None]
         if len(running) >= MOST_RUNNING:
             raise Busy(f"{len(running)} jobs are running", f"wait for one: {', '.join(running)}")
+
+
+def waits(said: str) -> bool:
+    r"""Return True where a command, by what it said so far, waits until the machine measures no other run.
+
+    Examples
+    --------
+    >>> line = "process 7 is measuring quick on this machine: waiting until it has ended"
+    >>> waits(line), waits(f"{line}\nit has ended: this run has the machine"), waits("asking ds2")
+    (True, False, False)
+    """
+    return said.rfind(WAITING) > said.rfind(ITS_TURN)
 
 
 def shipped() -> dict[str, Path]:
@@ -253,3 +268,13 @@ def _read(path: Path) -> dict[str, object]:
         return {}
     said: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
     return said
+
+
+def _said(folder: Path, since_bytes: int = 0) -> str:
+    """Return what a job's commands said, all of it or since there was so much."""
+    path = folder / LOG
+    if not path.is_file():
+        return ""
+    with path.open("rb") as log:
+        log.seek(since_bytes)
+        return log.read().decode(errors="replace")

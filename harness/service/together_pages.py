@@ -95,7 +95,7 @@ def _of_jobs(index: RunIndex, jobs: Jobs, names: Sequence[str]) -> Response:
     waiting = [info for info in infos if not _has_events(index, info)]
     if waiting:
         shown = page("together_starting.html.j2", "", jobs=infos)
-        if all(info.state == "running" for info in waiting):
+        if all(info.ongoing for info in waiting):
             shown.headers["refresh"] = str(ASK_EVERY_S)
         return shown
     steps = (

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
-from harness.plans import Frozen, TopologyConfiguration
+from harness.plans import Frozen, PhysicalPlan
 from harness.protocols import Estimate, Observation, PredictionStatus, Settings, Tuner, TuningProposal
+from harness.schedulers.plan_costs import executors_moved, workers_restarted
+from harness.schedulers.side_by_side import PlanLimit, plan_limits
 from harness.schemas import LATENCIES, Measure
 from harness.tuning.placement import Placement, deal_evenly
 
@@ -43,17 +45,36 @@ class PredictedPerformance(Frozen):
 
 
 class PredictedProposal(Frozen):
-    """A proposal and its predicted performance; None where the tuner declined."""
+    """A proposal and its predicted performance; None where the tuner declined.
+
+    Attributes
+    ----------
+    proposal : TuningProposal
+    predicted : PredictedPerformance, optional
+    limits : tuple of PlanLimit
+        Nearest to full first.
+    executors_moved, workers_restarted : int, optional
+        Beside the measured plan, where executors are placed as predicted.
+    """
 
     proposal: TuningProposal
     predicted: PredictedPerformance | None = None
+    limits: tuple[PlanLimit, ...] = ()
+    executors_moved: int | None = None
+    workers_restarted: int | None = None
 
     def as_json(self) -> dict[str, object]:
         """Return the proposal as ``harness tune --json`` and ``tuning.json`` have it."""
         said = self.proposal.model_dump(mode="json")
         decisions = said.pop("decisions")
-        predicted = self.predicted.model_dump(mode="json") if self.predicted else None
-        return {**said, "predicted": predicted, "decisions": decisions}
+        return {
+            **said,
+            "predicted": self.predicted.model_dump(mode="json") if self.predicted else None,
+            "executors_moved": self.executors_moved,
+            "workers_restarted": self.workers_restarted,
+            "limits": [vars(limit) for limit in self.limits],
+            "decisions": decisions,
+        }
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class TuningTable:
 
     def as_measured(self) -> PredictedPerformance:
         """Return the predicted performance of the measured step's own plan."""
-        return self._predicted(None, self.source.settings)
+        return self._predicted(self.source.plan, self.source.settings)[0]
 
     def propose(self, name: str, tuner: Tuner) -> PredictedProposal:
         """Return a tuner's proposal and its predicted performance; a tuner that crashes has declined.
@@ -89,8 +110,19 @@ class TuningTable:
         configuration = proposal.configuration if proposal.status == "ok" else None
         if configuration is None:
             return PredictedProposal(proposal=proposal)
-        settings = replace(self.source.settings, batching=proposal.batching)
-        return PredictedProposal(proposal=proposal, predicted=self._predicted(configuration, settings))
+        running = self.source.plan
+        try:
+            plan = self.place(running, configuration)
+        except ModelDeclined as why:
+            return PredictedProposal(proposal=proposal, predicted=_declined(why))
+        predicted, limits = self._predicted(plan, replace(self.source.settings, batching=proposal.batching))
+        return PredictedProposal(
+            proposal=proposal,
+            predicted=predicted,
+            limits=limits,
+            executors_moved=executors_moved(running, plan),
+            workers_restarted=workers_restarted(running, plan),
+        )
 
     def ask(self, name: str, tuner: Tuner) -> TuningProposal:
         """Return a tuner's proposal alone; a tuner that crashes has declined.
@@ -114,16 +146,19 @@ class TuningTable:
         return proposal.model_copy(update={"tuner": name})
 
     def _predicted(
-        self, configuration: TopologyConfiguration | None, settings: Settings
-    ) -> PredictedPerformance:
-        source = self.source
+        self, plan: PhysicalPlan, settings: Settings
+    ) -> tuple[PredictedPerformance, tuple[PlanLimit, ...]]:
         try:
-            plan = source.plan if configuration is None else self.place(source.plan, configuration)
-            prepared: Prepared = composite.prepare(source)
+            prepared: Prepared = composite.prepare(self.source)
         except ModelDeclined as why:
-            return PredictedPerformance(model="composite", status="declined", reason=str(why))
+            return _declined(why), ()
         estimates = prepared.predict(plan, settings, self.rate_tps).estimates
-        return performance({(e.measure, e.statistic): e for e in estimates if not e.subject})
+        whole = performance({(e.measure, e.statistic): e for e in estimates if not e.subject})
+        return whole, plan_limits(plan, estimates, self.rate_tps)
+
+
+def _declined(why: ModelDeclined) -> PredictedPerformance:
+    return PredictedPerformance(model="composite", status="declined", reason=str(why))
 
 
 def performance(estimates: Mapping[tuple[str, str], Estimate]) -> PredictedPerformance:

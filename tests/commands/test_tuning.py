@@ -49,8 +49,14 @@ def test_proposals_stand_side_by_side_and_the_last_line_has_all_of_them() -> Non
             "workers",
             "batching",
             "predicted",
+            "executors_moved",
+            "workers_restarted",
+            "limits",
             "decisions",
         ]
+        first = proposal["limits"][0]  # the rate is in proportion
+        assert first["max_rate_tps"] * first["utilisation"] == pytest.approx(225)
+        assert proposal["executors_moved"] > 0
         assert {tuple(d) for d in proposal["decisions"]} == {("node", "formula", "values", "result", "why")}
         assert proposal["predicted"]["status"] == "ok"
         assert (
@@ -92,6 +98,7 @@ def test_a_tuner_that_declines_is_a_row_and_no_failure() -> None:
     assert any(line.split() == ["model-guided", "declined"] for line in stdout.splitlines())
     (proposal,) = last(stdout)["proposals"]
     assert (proposal["status"], proposal["predicted"], proposal["executors"]) == ("declined", None, {})
+    assert (proposal["limits"], proposal["executors_moved"]) == ([], None)
 
 
 @pytest.mark.parametrize(

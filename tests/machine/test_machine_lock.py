@@ -121,9 +121,10 @@ def test_who_waits_says_so_and_measures_next(
     assert told(first) == "released\n"
     assert has_it.wait(60)
     thread.join()
-    (line,) = said
-    figure(f"one that waits: {len(said)} line, then the lock")
-    assert line.startswith(f"process {first.pid} is measuring runs/quick/20260102T030405Z on this machine: ")
+    line, turn = said
+    figure(f"one that waits: {len(said) - 1} line, then the lock")
+    held = f"process {first.pid} is measuring runs/quick/20260102T030405Z on this machine"
+    assert (line, turn) == (f"{held}: {machine_lock.WAITING}", machine_lock.ITS_TURN)
 
 
 @pytest.mark.deep

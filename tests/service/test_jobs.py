@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -16,10 +14,17 @@ from typing import Any
 import httpx
 import pytest
 import waiting
+from harness_command import started_with_token
+from pydantic import TypeAdapter
 from served import SHORT, Served
 
 from harness.experiments.loading import dump, load
+from harness.machine.locks import take
+from harness.machine.machine_lock import ITS_TURN, WAITING
 from harness.runs import Run
+from harness.service.job_types import JobAsked, ProposeAsked
+from harness.service.jobs import Busy, Jobs
+from harness.service.run_index import RunIndex
 
 LONG_S = 180
 until = partial(waiting.until, within_s=LONG_S)
@@ -36,26 +41,30 @@ def ended(client: httpx.Client, job: str) -> dict[str, Any]:
 
     def look() -> dict[str, Any] | None:
         said: dict[str, Any] = client.get(f"/jobs/{job}").json()
-        return said if said["state"] != "running" else None
+        return said if said["state"] not in ("queued", "running") else None
 
     found: dict[str, Any] = until(look, f"the end of {job}")
     return found
 
 
-def test_a_tune_is_done_by_a_process_and_its_result_is_a_file(served: Served, client: httpx.Client) -> None:
-    asked = {"kind": "tune", "run": served.simulated, "step": 0, "tuners": ["ds2"]}
+def test_tuners_and_schedulers_are_asked_by_one_job_whose_result_is_a_file(
+    served: Served, client: httpx.Client
+) -> None:
+    asked = {"kind": "propose", "run": served.simulated, "step": 0, "tuners": ["ds2"], "schedulers": ["even"]}
     answer = client.post("/jobs", json=asked)
     assert answer.status_code == 202
-    assert client.get(answer.headers["location"]).json()["asked"]["kind"] == "tune"
+    assert client.get(answer.headers["location"]).json()["asked"]["kind"] == "propose"
     done = ended(client, answer.json()["id"])
     assert (done["state"], done["exit_status"], done["attempts"]) == ("done", 0, 1)
-    (proposal,) = done["result"]["proposals"]
-    assert proposal["tuner"] == "ds2"
+    proposal, placed = done["result"]["proposals"]
+    assert (proposal["tuner"], placed["scheduler"]) == ("ds2", "even")
     assert {d["node"] for d in proposal["decisions"]} == {"spout", "bolt-a", "bolt-b", "sender"}
     assert done["id"] in {job["id"] for job in client.get("/jobs").json()}
     assert done["id"] in client.get("/activity").text
     page = client.get(f"/activity/{done['id']}").text
     assert f"{len(proposal['decisions'])} decisions" in page
+    for by in ("tuner ds2", "scheduler even"):
+        assert f"Run the original and the proposal of the {by}" in page
     assert "<svg" not in page
     first = client.get(f"/activity/{done['id']}/ds2/1")
     assert "<math" in first.text
@@ -68,6 +77,46 @@ def test_a_tune_is_done_by_a_process_and_its_result_is_a_file(served: Served, cl
         assert client.get(f"/activity/{done['id']}/{address}").status_code == 404
     again = client.post(f"/jobs/{done['id']}/again")
     assert (again.status_code, again.json()["errors"][0]["type"]) == (409, "Busy")
+
+
+def test_old_kinds_ask_one_of_both() -> None:
+    read = TypeAdapter(JobAsked)
+    for said, commands in (
+        ({"kind": "tune"}, {"tune": ()}),
+        ({"kind": "schedule", "schedulers": ["even"]}, {"schedule": ("even",)}),
+        ({"kind": "propose", "schedulers": ["even"]}, {"schedule": ("even",)}),
+        ({"kind": "propose", "tuners": ["ds2"]}, {"tune": ("ds2",)}),
+        ({"kind": "propose"}, {"tune": (), "schedule": ()}),
+    ):
+        asked = read.validate_python({"run": "quick/20260102T030405Z", **said})
+        assert isinstance(asked, ProposeAsked)
+        assert asked.commands == commands
+
+
+def test_a_job_is_queued_by_what_its_command_says_until_that_has_the_machine(tmp_path: Path) -> None:
+    """The folder is as the service leaves it, its process this one."""
+    jobs, folder = Jobs(tmp_path, tmp_path, RunIndex([tmp_path])), tmp_path / "one"
+    folder.mkdir()
+    (folder / "asked.json").write_text('{"kind": "run", "experiment": "quick"}')
+    begun = {"attempts": 1, "started": "2026-01-02T03:04:05+00:00"}
+    (folder / "begun.json").write_text(json.dumps(begun))
+    log = folder / "log.txt"
+    process = take(folder, Busy("somebody else has it"))
+    said = "one warning\n"
+    for more, state in (
+        ("", "running"),
+        (f"process 7 is measuring quick on this machine: {WAITING}\n", "queued"),
+        (f"{ITS_TURN}\n", "running"),
+        (f"process 7 is measuring quick on this machine: {WAITING}\n", "queued"),
+    ):
+        said += more
+        log.write_text(said)
+        assert jobs.job("one").state == state
+        assert jobs.job("one").ongoing
+    (folder / "begun.json").write_text(json.dumps({**begun, "attempts": 2, "log_bytes": len(said)}))
+    assert jobs.job("one").state == "running"  # another attempt, which has said nothing yet
+    os.close(process)
+    assert jobs.job("one").state == "interrupted"
 
 
 def test_without_the_token_nothing_is_started(served: Served, client: httpx.Client) -> None:
@@ -90,6 +139,7 @@ def test_a_job_that_cannot_be_is_named(served: Served, client: httpx.Client) -> 
             "unknown scheduler",
         ),
         ({"kind": "tune", "run": served.simulated, "step": 9}, 404, "unknown step"),
+        ({"kind": "tune", "run": served.simulated, "schedulers": ["even"]}, 422, "asks no schedulers"),
         ({"kind": "run"}, 422, "either"),
         ({"kind": "other"}, 422, "kind"),
     ):
@@ -118,7 +168,7 @@ def test_a_run_ends_with_its_server_and_goes_on_from_there(served: Served, tmp_p
     settings = [s for s in SHORT if not s.startswith("steps")]
     steps = ",".join(["{executors: 1}"] + ["{executors: 2}"] * 30)
     text = dump(load("fields-to-fields", [*settings, f"steps.plan=[{steps}]"]))
-    server, url, token = started(runs)
+    server, url, token = started_with_token(runs)
     headers = {"authorization": f"Bearer {token}"}
     job = httpx.post(f"{url}/jobs", json={"kind": "run", "file": text}, headers=headers, timeout=60).json()[
         "id"
@@ -133,7 +183,7 @@ def test_a_run_ends_with_its_server_and_goes_on_from_there(served: Served, tmp_p
         lambda: not [pid for pid in working if os.path.exists(f"/proc/{pid}/exe")], "the end of its processes"
     )
     kept = Run(runs / address).finished_steps
-    server, url, token = started(runs)
+    server, url, token = started_with_token(runs)
     try:
         assert httpx.get(f"{url}/jobs/{job}").json()["state"] == "interrupted"
         headers = {"authorization": f"Bearer {token}"}
@@ -148,15 +198,6 @@ def test_a_run_ends_with_its_server_and_goes_on_from_there(served: Served, tmp_p
         assert not [pid for pid in working if os.path.exists(f"/proc/{pid}/exe")]
     finally:
         server.kill()
-
-
-def started(runs: Path) -> tuple[subprocess.Popen[str], str, str]:
-    command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--runs", str(runs)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    found = re.search(r"(http://[0-9.:]+)/#token=(\S+)", process.stderr.readline())
-    assert found
-    return process, found[1], found[2]
 
 
 def descendants(pid: int) -> list[int]:

@@ -6,8 +6,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 
 def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
@@ -20,13 +21,27 @@ def harness(*arguments: str) -> tuple[int, dict[str, object], str]:
 
 def started(*arguments: str) -> tuple[subprocess.Popen[str], str]:
     """Start ``harness serve``; return the process and its address."""
+    process, url, _ = _started(*arguments)
+    return process, url
+
+
+def started_with_token(
+    runs: Path, environment: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[str], str, str]:
+    """Start ``harness serve`` for a folder of runs; return the process, its address and its token."""
+    return _started("--runs", str(runs), environment=environment)
+
+
+def _started(
+    *arguments: str, environment: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[str], str, str]:
     command = [sys.executable, "-m", "harness", "serve", "--port", "0", *arguments]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
     line = process.stderr.readline()
-    found = re.search(r"http://127\.0\.0\.1:\d+", line)
+    found = re.search(r"(http://127\.0\.0\.1:\d+)/#token=(\S+)", line)
     assert found, line + process.stderr.read()
-    return process, found[0]
+    return process, found[1], found[2]
 
 
 @contextmanager

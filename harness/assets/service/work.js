@@ -54,21 +54,24 @@
       window.harness.together(form.dataset.together, files, form.elements.simulated.checked);
     });
   }
-  for (const button of document.querySelectorAll("button[data-post]")) {
-    button.addEventListener("click", async () => {
-      say("asking");
-      const { trouble } = await send(button.dataset.post);
-      if (trouble) say(trouble); else location.reload();
-    });
-  }
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-post]");
+    if (!button) return;
+    say("asking");
+    const { trouble } = await send(button.dataset.post);
+    if (trouble) say(trouble); else location.reload();
+  });
   const job = document.getElementById("job");
-  if (job && job.dataset.state === "running") {  // what it says is shown until it ends
+  if (job && "ongoing" in job.dataset) {  // what it says is shown until it ends
     const timer = setInterval(async () => {
       const answer = await fetch(location.href);
       if (!answer.ok) return;
       const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("job");
-      if (now.dataset.state !== "running") { clearInterval(timer); location.reload(); return; }
+      if (!("ongoing" in now.dataset)) { clearInterval(timer); location.reload(); return; }
+      const focused = job.querySelector("button:focus");
+      job.dataset.state = now.dataset.state;
       job.replaceChildren(...now.childNodes);
+      if (focused) job.querySelector("button")?.focus();
     }, 1000);
   }
 })();
