@@ -4,7 +4,7 @@ SANDBOX := $(PY) -m harness.machine.sandbox where-allowed
 EXPERIMENT ?= configs/experiments/all-in-one.yaml
 
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
-ALONE := $(patsubst %,tests/system/test_%.py,bad_commands run_command sandboxed_clusters)
+ALONE := $(patsubst %,tests/system/test_%.py,bad_commands builder_run run_command sandboxed_clusters)
 OTHERS := $(patsubst %,tests/system/test_%.py,running_cluster spark_cluster storm_versions)
 STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j submitted)
 FIRST_RUN := tests/system/test_first_run.py

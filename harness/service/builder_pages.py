@@ -10,7 +10,8 @@ from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.errors import HarnessError, UsageError
-from harness.service import building
+from harness.schedulers import SCHEDULERS
+from harness.service import building, step_editing
 from harness.service.job_rest import require_token
 from harness.service.jobs import shipped
 from harness.service.proposal_pages import tuned_file
@@ -22,6 +23,20 @@ from harness.tuning import TUNERS
 
 builder_pages = APIRouter(prefix="/builder", include_in_schema=False)
 START = "fields-to-fields"
+Action = Literal[
+    "none",
+    "set",
+    "add_component",
+    "remove_component",
+    "add_stream",
+    "remove_stream",
+    "add_step",
+    "copy_step",
+    "remove_step",
+    "set_counts",
+    "set_planner",
+]
+"""Changes of a file."""
 GROUPINGS = get_args(GraphStream.model_fields["grouping"].annotation)
 
 
@@ -33,16 +48,14 @@ class Edit(BaseModel):
     text : str
     action : str
     arguments : list of str
-        Of the action, in the order of the functions of ``harness.service.building``; of ``set`` the value,
-        then the parts of the key.
+        Of the action, in the order of the functions of ``harness.service.building`` and ``step_editing``; of
+        ``set`` the value, then the parts of the key.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     text: Annotated[str, Field(max_length=200_000)]
-    action: Literal["none", "set", "add_component", "remove_component", "add_stream", "remove_stream"] = (
-        "none"
-    )
+    action: Action = "none"
     arguments: Annotated[list[str], Field(max_length=12)] = []
 
 
@@ -54,10 +67,7 @@ def show_builder(request: Request, experiment: str = START) -> HTMLResponse:
     if experiment not in known:
         raise UnknownName("experiment", experiment, list(known))
     text = building.opened(known[experiment])
-    tuners = list(TUNERS)
-    return page(
-        "builder.html.j2", "", experiments=list(known), chosen=experiment, tuners=tuners, **_parts(text)
-    )
+    return page("builder.html.j2", "", experiments=list(known), chosen=experiment, **_parts(text))
 
 
 @builder_pages.post("/parts", dependencies=[Depends(require_token)])
@@ -104,7 +114,24 @@ def _apply(tree: building.Tree, edit: Edit) -> None:
         case "add_stream":
             building.add_stream(tree, given[0], given[1], given[2], given[3])
         case "remove_stream":
-            building.remove_stream(tree, int(given[0]) if given[0].isdecimal() else 0)
+            building.remove_stream(tree, _position(given[0]))
+        case "add_step":
+            step_editing.add_step(tree)
+        case "copy_step":
+            step_editing.copy_step(tree, _position(given[0]))
+        case "remove_step":
+            step_editing.remove_step(tree, _position(given[0]))
+        case "set_counts":
+            step_editing.set_counts(tree, _position(given[0]), given[1])
+        case "set_planner":
+            step_editing.set_planner(tree, _position(given[0]), given[1])
+
+
+def _position(given: str) -> int:
+    """Return a position in a list, as a client gave it."""
+    if not given.isdecimal() or len(given) > building.DIGITS:
+        raise UsageError(f"{given[:20]!r} is no position")
+    return int(given)
 
 
 def _parts(text: str, problem: str = "") -> dict[str, object]:
@@ -125,19 +152,27 @@ def _parts(text: str, problem: str = "") -> dict[str, object]:
             problem = "the graph of a jar is in the jar: it is known when it was run"
     except (UsageError, ValueError) as error:
         problem = problem or str(error)
-    topology = tree.get("topology")
+    topology, steps = tree.get("topology"), tree.get("steps")
     graph = topology if isinstance(topology, dict) else {}
     components = graph.get("components")
-    streams = graph.get("streams")
     return {
         "text": text,
         "problem": problem,
         "notes": notes,
         "drawing": Markup(drawing),
         "components": components if isinstance(components, dict) else {},
-        "streams": [s for s in streams if isinstance(s, dict)] if isinstance(streams, list) else [],
+        "streams": _numbered(graph.get("streams")),
+        "steps": _numbered(steps.get("plan") if isinstance(steps, dict) else None),
         "batching": graph.get("batching") if isinstance(graph.get("batching"), dict) else {},
         "tree": tree,
         "roles": list(ROLES),
         "groupings": GROUPINGS,
+        "tuners": list(TUNERS),
+        "schedulers": list(SCHEDULERS),
     }
+
+
+def _numbered(rows: object) -> list[tuple[str, building.Tree]]:
+    """Return a list's mappings, each with its position; others are left to the file."""
+    found = rows if isinstance(rows, list) else []
+    return [(str(i), row) for i, row in enumerate(found) if isinstance(row, dict)]

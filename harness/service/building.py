@@ -29,6 +29,8 @@ DEFAULTS: Mapping[str, object] = {
     "service": {"kind": "cpu", "distribution": "constant", "mean_ms": 1.0},
 }
 """Values that a component gets where its role needs a key that it has not."""
+DIGITS = 4
+"""A position with more is none: a plan has at most a thousand steps."""
 SHAPE = frozenset(
     {"name", "components", "streams", "tasks", "window", "multiplier", "routing", "service", "groupings"}
 )
@@ -87,15 +89,15 @@ def opened(path: Path) -> str:
     """Return a shipped experiment's text, its topology as a graph whose components can be edited."""
     tree = read(path.read_text(encoding="utf-8"))
     experiment = load(path)
-    for spec, asked in zip(_listed(_below(tree, "steps"), "plan"), experiment.steps.plan, strict=True):
+    for spec, asked in zip(listed(below(tree, "steps"), "plan"), experiment.steps.plan, strict=True):
         if not isinstance(spec, dict):
             continue
         if asked.placement:
             spec["placement"] = str(asked.placement)
         if asked.adapt and asked.adapt.history:
-            _below(spec, "adapt")["history"] = str(asked.adapt.history)
+            below(spec, "adapt")["history"] = str(asked.adapt.history)
     if experiment.trace is not None:
-        _below(tree, "workload")["trace"] = str(experiment.trace)
+        below(tree, "workload")["trace"] = str(experiment.trace)
     cluster = tree.get("cluster")
     if isinstance(cluster, dict) and "file" in cluster:
         cluster["file"] = str(path.resolve().parent / Path(cluster["file"]).expanduser())
@@ -148,11 +150,13 @@ def set_key(tree: Tree, key: Sequence[str], value: str) -> None:
     Raises
     ------
     UsageError
-        When there is nothing at the key, or the value is no YAML.
+        When there is no key or nothing at it, or the value is no YAML.
     """
+    if not key:
+        raise UsageError("no key is named")
     node: object = tree
     for part in key[:-1]:
-        if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
+        if isinstance(node, list) and part.isdecimal() and len(part) <= DIGITS and int(part) < len(node):
             node = node[int(part)]
         elif isinstance(node, dict):
             if not isinstance(node.get(part), dict | list):
@@ -179,7 +183,7 @@ def add_component(tree: Tree, name: str, role: str) -> None:
     """Add a component, with one executor in steps that name each component's."""
     made: Tree = {"role": role}
     _fit_role(made)
-    _below(_graph(tree), "components")[name] = made
+    below(_graph(tree), "components")[name] = made
     for counts in _counts(tree):
         counts.setdefault(name, 1)
 
@@ -187,10 +191,10 @@ def add_component(tree: Tree, name: str, role: str) -> None:
 def remove_component(tree: Tree, name: str) -> None:
     """Take a component away, with its streams and executors."""
     graph = _graph(tree)
-    _below(graph, "components").pop(name, None)
+    below(graph, "components").pop(name, None)
     graph["streams"] = [
         s
-        for s in _listed(graph, "streams")
+        for s in listed(graph, "streams")
         if not isinstance(s, dict) or name not in (s.get("from"), s.get("to"))
     ]
     for counts in _counts(tree):
@@ -202,12 +206,12 @@ def remove_component(tree: Tree, name: str) -> None:
 def add_stream(tree: Tree, source: str, target: str, grouping: str, stream: str) -> None:
     """Let a component subscribe to another."""
     made = {"from": source, "to": target, "grouping": grouping}
-    _listed(_graph(tree), "streams").append(made if stream in ("", "default") else {**made, "stream": stream})
+    listed(_graph(tree), "streams").append(made if stream in ("", "default") else {**made, "stream": stream})
 
 
 def remove_stream(tree: Tree, index: int) -> None:
     """Take a stream away."""
-    streams = _listed(_graph(tree), "streams")
+    streams = listed(_graph(tree), "streams")
     if index < len(streams):
         del streams[index]
 
@@ -216,9 +220,11 @@ def _fit_role(component: Tree) -> None:
     traits = next((row for role, row in ROLES.items() if role == component.get("role")), None)
     if traits is None:
         return
-    useless = {"window", "multiplier", "routing", "keep"} - set(traits.keys) | (
-        {"service"} if traits.spout else set()
-    )
+    useless = {key for row in ROLES.values() for key in row.keys} - set(traits.keys)
+    useless |= {"service"} if traits.spout else set()
+    useless |= {"output_bytes"} if traits.emits == "nothing" else set()
+    useless |= set() if traits.forwards else {"forwarded_share", "key"}
+    useless |= set() if traits.keyed else {"aggregate"}
     for key in useless:
         component.pop(key, None)
     for key in traits.keys:
@@ -230,12 +236,12 @@ def _graph(tree: Tree) -> Tree:
     graph = tree.setdefault("topology", {})
     if not isinstance(graph, dict) or "jar" in graph:
         raise UsageError("the graph of a jar is in the jar", "open another experiment to edit its graph")
-    _below(graph, "components")
-    _listed(graph, "streams")
+    below(graph, "components")
+    listed(graph, "streams")
     return graph
 
 
-def _below(tree: Tree, key: str) -> Tree:
+def below(tree: Tree, key: str) -> Tree:
     """Return the mapping at a key; an empty one is put there if need be."""
     found = tree.get(key)
     if not isinstance(found, dict):
@@ -243,7 +249,7 @@ def _below(tree: Tree, key: str) -> Tree:
     return found
 
 
-def _listed(tree: Tree, key: str) -> list[object]:
+def listed(tree: Tree, key: str) -> list[object]:
     """Return the list at a key; an empty one is put there if need be."""
     found = tree.get(key)
     if not isinstance(found, list):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
-from served import Served
+from served import SHORT, Served
 from watched_page import SCREENS, WatchedPage, screen_of
 
+from harness.experiments.loading import dump, load
+from harness.schedulers import SCHEDULERS
 from harness.service import building
 from harness.service.jobs import shipped
 from harness.tuning import TUNERS
@@ -27,15 +30,15 @@ def watch(context: BrowserContext, served: Served) -> WatchedPage:
 
 @pytest.fixture(scope="module")
 def decided(browser: Browser, served: Served) -> str:
-    """Tune a step from the page, and return the address of the job's page."""
+    """Let all tuners and schedulers propose from the page, and return the address of the job's page."""
     context = browser.new_context()
     watched = watch(context, served)
     page = watched.page
-    form = page.locator("form[data-kind=tune]")
+    form = page.locator("form[data-kind=propose]")
     form.locator("select[name=run]").select_option(served.simulated)
     form.get_by_role("button", name="Start").click()
     expect(page.locator("#job")).to_have_attribute("data-state", "done", timeout=SLOW_MS)
-    expect(page.locator("tbody tr")).to_have_count(len(TUNERS))
+    expect(page.locator("tbody tr")).to_have_count(len(TUNERS) + len(SCHEDULERS))
     assert watched.wrong == []
     assert watched.serious() == []
     address = page.url
@@ -77,7 +80,7 @@ def test_original_and_proposal_are_played_at_once_in_one_chart(
     watched = watch(context, served)
     page = watched.page
     page.goto(decided)
-    page.get_by_role("button", name="Run the original and the proposal of ds2").click()
+    page.get_by_role("button", name="Run the original and the proposal of the tuner ds2").click()
     expect(page.locator("h1")).to_have_text("Two steps in one chart", timeout=SLOW_MS)
     assert page.url.count("step=") == 2
     for kind in ("first", "second"):
@@ -137,6 +140,82 @@ def test_a_graph_is_edited_predicted_saved_and_run(browser: Browser, served: Ser
     page.locator("#file").set_input_files(shipped()["windowed"])
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator("svg.query-plan")).to_contain_text("window")
+    # What is being predicted anew is pale meanwhile.
+    expect(page.locator("#prediction")).not_to_have_attribute("aria-busy", "true", timeout=SLOW_MS)
+    assert watched.serious() == []
+    assert watched.wrong == []
+    context.close()
+
+
+def test_a_graph_is_run_from_the_page_and_followed_to_its_end(
+    browser: Browser, served: Served, tmp_path: Path
+) -> None:
+    file = tmp_path / "quick.yaml"
+    file.write_text(dump(load("quick", [*SHORT, "cluster.kind=local", "models=[no-change]"])))
+    context = browser.new_context()
+    watched = watch(context, served)
+    page = watched.page
+    page.goto(f"{served.url}/builder?experiment=all-in-one")
+    page.locator("#file").set_input_files(file)
+    expect(page.locator("#text")).to_have_value(re.compile("name: quick"))
+    page.get_by_role("group", name="Input").get_by_label("message size, bytes").fill("100")
+    page.keyboard.press("Tab")
+    expect(page.locator("#text")).to_have_value(re.compile("payload_bytes: 100"))
+    run = page.locator("#run")
+    run.get_by_label("on the simulator").check()
+    run.get_by_role("button", name="Run it").click()
+    expect(page.locator("#job")).to_have_attribute("data-state", "done", timeout=SLOW_MS)
+    page.get_by_role("link", name="quick/").click()
+    expect(page.locator("h1")).to_have_text("quick")
+    expect(page.get_by_text("Simulated, not measured.")).to_be_visible()
+    expect(page.locator("#state")).to_have_text("measuring ended: finished")
+    expect(page.get_by_role("region", name="Finished steps").locator("tbody tr")).to_have_count(2)
+    expect(page.get_by_role("link", name="Report of this run")).to_be_visible()
+    played = load(served.runs / page.url.partition("/runs/")[2] / "experiment.yaml")
+    assert played.workload is not None
+    assert played.workload.payload_bytes == 100
+    assert watched.wrong == []
+    context.close()
+
+
+def test_steps_are_edited_by_keyboard(browser: Browser, served: Served) -> None:
+    """Each button keeps the focus through the page's new parts, so that the next key goes on from there."""
+    context = browser.new_context()
+    watched = watch(context, served)
+    page = watched.page
+    page.goto(f"{served.url}/builder?experiment=quick")
+    steps = page.get_by_role("group", name=re.compile(r"^Step \d"))
+    expect(steps).to_have_count(2)
+    page.get_by_role("button", name="Copy step 1").press("Enter")
+    expect(steps).to_have_count(3)
+    expect(page.get_by_role("button", name="Copy step 1")).to_be_focused()
+    page.get_by_role("group", name="Step 2").get_by_label("planned by").select_option("tuner ds2")
+    expect(page.get_by_role("group", name="Step 2").get_by_label("reads step")).to_have_value("1")
+    expect(page.get_by_role("group", name="Step 2").get_by_label("executors of each")).to_have_count(0)
+    page.get_by_role("button", name="Step 0: executors by component").press("Enter")
+    bolt = page.get_by_role("group", name="Step 0").get_by_label("bolt-a, executors")
+    bolt.fill("3")
+    bolt.press("Tab")
+    expect(page.locator("#text")).to_have_value(re.compile("bolt-a: 3"))
+    page.get_by_role("button", name="Add step").press("Enter")
+    expect(steps).to_have_count(4)
+    page.get_by_role("button", name="Remove step 3").press("Enter")
+    expect(steps).to_have_count(3)
+    expect(page.get_by_role("button", name="Add step")).to_be_focused()
+    sizes = page.get_by_role("group", name="bolt-b").get_by_label("tuple size, bytes")
+    sizes.fill("500")
+    sizes.press("Tab")
+    expect(page.locator("#text")).to_have_value(re.compile("output_bytes: 500"))
+    page.get_by_label("Grouping from spout to bolt-a").select_option("shuffle")
+    expect(page.get_by_label("Grouping from spout to bolt-a")).to_have_value("shuffle")
+    expect(page.locator("#problem")).to_be_hidden()
+    found = building.checked(page.locator("#text").input_value())
+    assert found.topology.own().output_bytes == {"bolt-b": 500}
+    assert [(step.executors, step.tuned_by, step.source) for step in found.steps.plan] == [
+        ({"spout": 1, "bolt-a": 3, "bolt-b": 1, "sender": 1}, "", None),
+        (2, "", None),
+        (None, "ds2", 1),
+    ]
     # What is being predicted anew is pale meanwhile.
     expect(page.locator("#prediction")).not_to_have_attribute("aria-busy", "true", timeout=SLOW_MS)
     assert watched.serious() == []

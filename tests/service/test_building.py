@@ -39,6 +39,8 @@ def test_a_graph_is_made_by_hand() -> None:
     building.add_stream(tree, "more", "window", "fields", "")
     building.set_key(tree, ["topology", "components", "more", "service", "mean_ms"], "0.5")
     building.set_key(tree, ["topology", "batching", "spout"], "20")
+    building.set_key(tree, ["topology", "components", "more", "output_bytes"], "500")
+    building.set_key(tree, ["workload", "payload_bytes"], "100")
     made = building.checked(building.write(tree))
     topology = made.topology.own()
     assert [s.label for s in topology.query_plan().streams if "more" in s.label] == [
@@ -47,12 +49,25 @@ def test_a_graph_is_made_by_hand() -> None:
     ]
     assert topology.services["more"].mean_ms == 0.5
     assert topology.batching["spout"].size == 20
+    assert topology.output_bytes == {"more": 500}
+    assert made.workload is not None
+    assert made.workload.payload_bytes == 100
     assert made.steps.plan[0].counts["more"] == 1
     building.set_key(tree, ["topology", "components", "more", "role"], "json")
     assert building.checked(building.write(tree)).topology.own().roles["more"] == "json"
     building.remove_component(tree, "more")
     with pytest.raises(UsageError, match="nobody subscribes to spout"):
         building.checked(building.write(tree))
+
+
+def test_a_component_of_another_role_loses_what_it_cannot_have() -> None:
+    tree = building.read("topology: {components: {a: {role: keyed, groups: 30, key: [at], output_bytes: 9}}}")
+    key = ["topology", "components", "a", "role"]
+    building.set_key(tree, key, "window")
+    window = {"role": "window", "window": building.DEFAULTS["window"], "output_bytes": 9}
+    assert tree == {"topology": {"components": {"a": window}}}
+    building.set_key(tree, key, "sender")
+    assert tree == {"topology": {"components": {"a": {"role": "sender"}}}}
 
 
 def test_a_mistake_names_its_line_and_nothing_of_this_machine() -> None:
@@ -95,7 +110,13 @@ def test_the_page_shows_drawing_form_and_problems(client: httpx.Client) -> None:
     for body in (
         {"text": "[", "action": "none"},
         {"text": "a: 1", "action": "set", "arguments": ["1", "a", "b"]},
+        {"text": "a: 1", "action": "set", "arguments": ["1"]},
+        {"text": text, "action": "set", "arguments": ["1", "steps", "plan", "9" * 5000, "executors"]},
+        {"text": text, "action": "remove_step", "arguments": ["9" * 5000]},
+        {"text": text, "action": "copy_step", "arguments": ["99"]},
     ):
-        assert client.post("/builder/parts", json=body).status_code == 200
+        answer = client.post("/builder/parts", json=body)
+        assert answer.status_code == 200
+        assert 'role="alert" class="banner"' in answer.text
     refused = client.post("/builder/parts", json={"text": text}, headers={"authorization": ""})
     assert refused.status_code == 401

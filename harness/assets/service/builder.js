@@ -20,13 +20,22 @@
     return text === null ? null : [...nodes(text).childNodes];
   }
 
+  // What has the focus keeps it, though the parts are new. What was removed leaves it to what adds another.
+  const named = (node) => node?.dataset?.set || (node?.dataset?.action ? node.dataset.action + node.dataset.arguments : "");
+
+  function focus(name, action) {
+    const parts = [...document.querySelectorAll("#parts [data-set], #parts [data-action]")];
+    const adding = action.replace("remove", "add");
+    (parts.find((node) => named(node) === name) || parts.find((node) => node.dataset.action === adding))?.focus();
+  }
+
   async function edit(action, given, text = at("text").value) {
-    const focused = document.activeElement?.dataset?.set, open = document.querySelector("#parts details").open;
+    const focused = named(document.activeElement), open = document.querySelector("#parts details").open;
     const parts = await ask("builder/parts", { text, action, arguments: given });
     if (!parts) return;
     at("parts").replaceChildren(...parts);
     document.querySelector("#parts details").open = open;
-    if (focused) [...document.querySelectorAll("[data-set]")].find((n) => n.dataset.set === focused)?.focus();
+    if (focused) focus(focused, action);
     clearTimeout(waiting);
     ++asked; // an answer that is on its way is of the graph before
     busy(at("problem").hidden);
@@ -52,6 +61,7 @@
     const field = event.target;
     if (field.id === "text") edit("none", [], field.value);
     else if (field.dataset.set) edit("set", [field.value, ...JSON.parse(field.dataset.set)]);
+    else if (field.dataset.action) edit(field.dataset.action, [...JSON.parse(field.dataset.arguments), field.value]);
   });
   at("parts").addEventListener("click", (event) => {
     const button = event.target.closest("button[data-action]");
