@@ -61,8 +61,10 @@ def workers_of(topology: str) -> list[psutil.Process]:
 
 
 @contextmanager
-def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Path) -> Iterator[str]:
-    """Yield the name of a topology that is up, on two workers with one executor a component."""
+def submitted_topology(
+    cluster: LocalCluster, experiment: Experiment, folder: Path, workers: int = 2
+) -> Iterator[str]:
+    """Yield the name of a topology that is up, with one executor a component."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     with Topics(cluster.bootstrap) as topics:
         names = TopicNames.of(name, experiment.topology.entrances)
@@ -72,7 +74,7 @@ def submitted_topology(cluster: LocalCluster, experiment: Experiment, folder: Pa
             experiment,
             experiment.topology.own(),
             name,
-            asked(1, 2, experiment),
+            asked(1, workers, experiment),
             broker=cluster.broker,
             topics=names,
         )

@@ -326,7 +326,7 @@ class LocalCluster:
         formatting = self._format_kafka()
         zookeeper.wait_ready(lambda: zookeeper_answers(LOOPBACK, self.ports.zookeeper), START_TIMEOUT_S)
         progress("starting nimbus and supervisors")
-        nimbus = self._daemon("nimbus", "org.apache.storm.daemon.nimbus.Nimbus", self.heaps.nimbus)
+        nimbus = self._nimbus()
         for node in self.nodes:
             self._supervisor(node)
         formatting.wait_ready(lambda: formatting.exit_status == 0, START_TIMEOUT_S)
@@ -335,6 +335,9 @@ class LocalCluster:
         progress("waiting for nimbus, supervisors and kafka")
         nimbus.wait_ready(self._all_registered, START_TIMEOUT_S, self._servers)
         kafka.wait_ready(lambda: kafka_answers(LOOPBACK, self.ports.kafka), START_TIMEOUT_S, self._servers)
+
+    def _nimbus(self) -> ServerProcess:
+        return self._daemon("nimbus", "org.apache.storm.daemon.nimbus.Nimbus", self.heaps.nimbus)
 
     def _supervisor(self, node: WorkerNode) -> ServerProcess:
         self._write_storm_yaml(node.name, node.address, SupervisedNode(self._nodes.number(node), node.slots))
