@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
+from scheduling import placed
 
 import harness
 from harness.app.planning import check_placements, own_executors
@@ -17,6 +18,7 @@ from harness.cli import main
 from harness.experiments.loading import load
 from harness.experiments.placement_file import read_placement
 from harness.plans import PhysicalPlan
+from harness.schedulers.plan_costs import plan_shape
 
 RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
 RUN = RUNS / "loaded-workers" / "20261123T170830Z"
@@ -53,9 +55,10 @@ def test_every_executor_is_placed_once_in_a_slot_that_exists(
         assert set(proposal["placement"].values()) <= slots
 
 
-def test_storms_own_scheduler_made_the_plan_in_force(answer: dict[str, Any]) -> None:
-    """The archived step was placed by Storm's, which ``even`` repeats: slots may have other names."""
+def test_storms_own_scheduler_made_the_plan_in_force(answer: dict[str, Any], plan: PhysicalPlan) -> None:
+    """The archived step was placed by Storm's, which ``even`` repeats but for like slots."""
     even = answer["proposals"][0]
+    assert plan_shape(placed(plan.query_plan, plan.nodes, even["placement"])) == plan_shape(plan)
     assert even["status"] == "ok"
     latency = even["predicted"]["ground_truth_latency_ms"]
     assert latency["mean"]["low"] < latency["mean"]["value"] < latency["mean"]["high"]

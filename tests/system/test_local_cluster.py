@@ -7,21 +7,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import psutil
 import pytest
 from submitted import asked, rebalanced, submitted_topology, workers_of
 from waiting import until
 
+from harness.app.planning import own_executors
 from harness.backends.local.cluster import LocalCluster
 from harness.errors import ClusterError
 from harness.experiments.config import Experiment
 from harness.experiments.loading import load
 from harness.machine import servers
 from harness.machine.class_archive import class_archive
+from harness.plans import ACKER, PhysicalPlan, TopologyConfiguration
+from harness.schedulers.even import EvenScheduler
+from harness.schedulers.plan_costs import plan_shape
 from harness.storm.topology_state import WorkerStarts
 
 pytestmark = pytest.mark.system
+
+CONFIGURATIONS = (
+    ((1, 1, 1, 1), 4),
+    ((1, 4, 2, 1), 3),
+    ((2, 3, 5, 2), 4),
+    ((4, 1, 7, 3), 1),
+    ((3, 16, 1, 5), 2),
+)
+"""Executors of the components in the order of the query plan, and workers."""
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +169,24 @@ def test_more_executors_than_tasks_are_capped_by_storm_and_seen(
     )
     until(lambda: cluster.nimbus.topology(topology).all_up, "all executors up")
     assert not rebalance.whole(cluster.nimbus.topology(topology))
+
+
+def test_even_is_where_nimbus_puts_a_running_topology_in_five_configurations(
+    cluster: LocalCluster, experiment: Experiment, topology: str
+) -> None:
+    """Captured after rebalances that Storm's own scheduler carried out; slots and both nodes are alike."""
+    nimbus, query_plan = cluster.nimbus, experiment.topology.query_plan()
+    names = [component.name for component in query_plan.components]
+
+    def captured(expected: TopologyConfiguration) -> PhysicalPlan | None:
+        plan = nimbus.physical_plan(topology, query_plan, cluster.nodes)
+        return plan if plan.configuration() == expected else None
+
+    for counts, workers in CONFIGURATIONS:
+        executors = {**dict(zip(names, counts, strict=True)), ACKER: experiment.ackers}
+        configuration = TopologyConfiguration(executors=executors, workers=workers)
+        expected = own_executors(experiment, configuration)
+        nimbus.rebalance(topology, configuration)
+        plan = until(partial(captured, expected), f"{expected} in force")
+        proposed = EvenScheduler().propose(query_plan, expected, cluster.nodes)
+        assert plan_shape(plan) == plan_shape(proposed.plan), expected
