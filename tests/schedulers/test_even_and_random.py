@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,13 @@ from scheduling import evenly_placed, nodes_of, one_each, topology, without_used
 from harness.app.simulated.placing import place, worker_nodes
 from harness.errors import SchedulerDeclined
 from harness.plans import TopologyConfiguration, Worker, WorkerNode
+from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults
 from harness.schedulers.placement import sort_slots
+from harness.schedulers.plan_costs import plan_shape
 
+RUNS = Path(__file__).resolve().parents[2] / "reports" / "runs"
 CHAIN = (("a", "b"), ("b", "c"))
 
 
@@ -106,3 +110,20 @@ def test_another_seed_draws_another_plan() -> None:
         for seed in range(5)
     }
     assert len(plans) == 5
+
+
+@pytest.mark.deep
+def test_even_is_where_nimbus_put_executors_in_every_archived_step() -> None:
+    """Steps that Storm's own scheduler placed, which knows nothing of quotas: nodes are alike to it."""
+    compared = 0
+    for path in sorted(RUNS.glob("*/*")):
+        run = Run(path)
+        for step in run.finished_steps:
+            record = run.plan(step)
+            if record.placement is None:
+                nodes = tuple(n.model_copy(update={"cpu_quota_cores": None}) for n in record.start.nodes)
+                plan = record.start.model_copy(update={"nodes": nodes})
+                proposed = make_scheduler("even").propose(plan.query_plan, plan.configuration(), nodes)
+                assert plan_shape(proposed.plan) == plan_shape(plan), (path, step)
+                compared += 1
+    assert compared > 100
