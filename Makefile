@@ -6,7 +6,7 @@ EXPERIMENT ?= configs/experiments/all-in-one.yaml
 # System tests that need no cluster of others: theirs are in sandboxes of their own, their servers at free ports.
 ALONE := $(patsubst %,tests/system/test_%.py,bad_commands builder_run run_command sandboxed_clusters)
 OTHERS := $(patsubst %,tests/system/test_%.py,running_cluster spark_cluster storm_versions)
-STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j submitted)
+STORES := $(patsubst %,tests/system/test_%.py,influxdb neo4j plan_questions submitted)
 FIRST_RUN := tests/system/test_first_run.py
 # Starts a cluster by command, at the ports that the shared one of test-system has.
 TUTORIAL := tests/system/test_tutorial.py
@@ -96,10 +96,10 @@ test-tutorial: setup-dev ## the tutorial's page, command by command
 test-alone: setup-dev ## what starts clusters of its own on this machine
 	$(SANDBOX) $(PYTEST) -vv $(ALONE) $(NAMED)
 
-test-others: setup-dev storms ## clusters that the harness did not start, of older Storms, and of Spark
+test-others: servers setup-dev storms ## clusters that the harness did not start, of older Storms, and of Spark
 	$(SANDBOX) $(PYTEST) -vv $(OTHERS) $(NAMED)
 
-test-storms: storms ## a step on clusters of each older Storm
+test-storms: servers storms ## a step on clusters of each older Storm
 	$(SANDBOX) $(PYTEST) -vv tests/system/test_storm_versions.py $(NAMED)
 
 test-stores: servers setup-dev ## what starts InfluxDB or Neo4j of its own on this machine

@@ -72,7 +72,7 @@ def everything(graph: PlanGraph) -> tuple[int, int, str]:
     )
     relationships = graph._read(
         "MATCH (a)-[r]->(b) RETURN a.id AS source, type(r) AS kind, properties(r) AS found, b.id AS target"
-        " ORDER BY source, kind, target, r.stream"
+        " ORDER BY source, kind, target, r.stream, r.model, r.measure"
     )
     text = json.dumps([nodes, relationships], sort_keys=True)
     return len(nodes), len(relationships), hashlib.sha256(text.encode()).hexdigest()

@@ -33,6 +33,7 @@ from harness.backends.neo4j.plan_rows import (
     run_id,
     step_statements,
 )
+from harness.backends.neo4j.prediction_rows import evaluation_id, evaluation_statements
 from harness.errors import ClusterError, UsageError
 from harness.plans import Executor, PhysicalPlan, QueryPlan, WorkerNode
 from harness.runs import Run
@@ -168,14 +169,39 @@ class PlanGraph:
             ).consume()
 
     def add(self, run: Run) -> int:
-        """Write the plans of every finished step, each in a transaction, and return how many were new.
+        """Write the plans of every finished step, each in a transaction, and then the run's evaluation.
+
+        Returns
+        -------
+        int
+            Number of steps that were new.
 
         Raises
         ------
         UsageError
             When another run of that name is there.
         """
-        return sum(self.add_step(run, step) for step in run.finished_steps)
+        new = sum(self.add_step(run, step) for step in run.finished_steps)
+        self.add_evaluation(run)
+        return new
+
+    def add_evaluation(self, run: Run) -> bool:
+        """Write a run's judged predictions, in one transaction, in the place of those of before.
+
+        The run's steps are there. Return whether anything was new; a run that was not evaluated has nothing.
+
+        Raises
+        ------
+        UsageError
+            When the evaluation cannot be read.
+        """
+        evaluation = evaluation_id(run)
+        known = self._read("MATCH (r:Run {id: $run}) RETURN r.evaluation AS found", run=run_id(run))
+        if not evaluation or evaluation in [row["found"] for row in known]:
+            return False
+        statements = [*evaluation_statements(run)]
+        with _one_line(self.uri, "write the predictions"), self._driver.session() as session:
+            return bool(session.execute_write(_write_all, statements))
 
     def add_step(self, run: Run, step: int) -> bool:
         """Write the plans of one step in one transaction; return whether anything was new.
