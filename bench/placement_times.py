@@ -1,6 +1,6 @@
 """How soon a placement is in force, beside rebalances of Storm's own scheduler that move the same executors.
 
-    python bench/placement_times.py              # about 12 minutes
+    python bench/placement_times.py              # about 8 minutes
     python bench/placement_times.py --rounds 2   # a try
 
 An idle topology on the local cluster goes to and fro, each change under four workers that have run for a

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Passes against Storm's own scheduler on the same clusters, in the same JVM: how fast the machine is does not count. */
 class PassTimesTest {
-    /** Several times what it is (docs/performance.md), and far below what a second look at all executors would cost. */
+    /** Four times what was found (docs/performance.md). */
     private static final double MOST = 3;
 
     @TempDir
