@@ -124,7 +124,7 @@ def test_the_page_has_the_section_where_there_is_something_to_say(results: Resul
     page = render(replace(results, run=run), tmp_path, [])
     section = page[page.index('id="adaptations"') : page.index('id="matrices"')]
     assert "traffic between nodes 150 -&gt; 60 tuples/s &lt;&amp;&gt;" in section
-    assert section.count("<tr><td>") == 1 + len(ROWS)
+    assert section.count("<tr><td>") == 1 + 2 * len(ROWS)  # two tables of periods
     assert "<td>95.5</td>" in section
     assert "it has seen too little; no forecast: the history has 3 buckets" in section
     assert '<td class="l">the last period</td>' in section

@@ -14,7 +14,7 @@ from chromium import chromium
 from playwright.sync_api import Browser, Page, Request
 from pypdf import PdfReader
 from pyspark.sql import SparkSession
-from watched_page import keep_picture, screen_of
+from watched_page import SCREENS, WatchedPage, keep_picture, screen_of
 
 from harness.analysis.judge.computing import compute, predicted
 from harness.analysis.judge.results import Results
@@ -23,7 +23,9 @@ from harness.analysis.spark.inputs import read_run
 
 pytestmark = pytest.mark.deep
 
-ALL_IN_ONE = Path(__file__).resolve().parents[3] / "reports" / "runs" / "all-in-one"
+ARCHIVE = Path(__file__).resolve().parents[3] / "reports" / "runs"
+WIDEST = ("all-in-one", "adapt-aeolus")
+"""Of all models, five steps and every measure; and of steps that adapt their plan, with most columns."""
 PRINTED_PX = round((297 - 2 * 11) / 25.4 * 96)
 """Width of the printed part of the page: A4 landscape less the margins that the style sheet asks for."""
 
@@ -39,6 +41,18 @@ def report(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser() -> Iterator[Browser]:
     with chromium("the report was") as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def archived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Reports of archived runs by the experiment's name."""
+    reports = {}
+    for name in WIDEST:
+        folder = tmp_path_factory.mktemp(name)
+        with predicted(max((ARCHIVE / name).iterdir())) as ready:
+            writing.write(compute(spark, read_run(ready)), folder)
+        reports[name] = folder / "report.html"
+    return reports
 
 
 class Opened:
@@ -170,6 +184,40 @@ def test_plans_are_drawn_with_every_executor(opened: Opened, results: Results) -
     assert "task" in page.locator("#tip").inner_text()
 
 
+ALL_OPEN = """() => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    for (const view of document.querySelectorAll(".view")) view.hidden = false;
+    for (const pair of document.querySelectorAll(".pair")) pair.style.display = "block";
+}"""
+TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".scroll, .view")]
+    .filter(e => e.scrollWidth > e.clientWidth)
+    .map(e => `${e.closest("section")?.id}, ${e.scrollWidth} px: ${e.textContent.slice(0, 60)}`)"""
+
+
+@pytest.mark.parametrize("name", WIDEST)
+def test_at_1200_px_no_table_of_an_archived_run_has_to_be_scrolled(
+    name: str, browser: Browser, archived: dict[str, Path]
+) -> None:
+    with browser.new_context(viewport={"width": 1200, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(archived[name].as_uri())
+        page.evaluate(ALL_OPEN)
+        assert page.locator("table:visible").count() > 5
+        assert page.evaluate(TOO_WIDE) == []
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_nothing_serious_is_wrong_with_an_archived_runs_report(
+    screen: str, browser: Browser, archived: dict[str, Path]
+) -> None:
+    with screen_of(browser, screen) as context:
+        address = archived["all-in-one"].as_uri()
+        watched = WatchedPage(context, address)
+        watched.page.goto(address)
+        assert watched.serious() == []
+        assert watched.wrong == []
+
+
 @pytest.mark.parametrize("width_px", [390, 1200])
 def test_however_narrow_the_screen_only_tables_scroll(browser: Browser, report: Path, width_px: int) -> None:
     context = browser.new_context(viewport={"width": width_px, "height": 800})
@@ -208,13 +256,11 @@ def test_it_prints_well(browser: Browser, report: Path) -> None:
 
 
 def test_the_first_screen_of_an_archived_run_names_verdict_and_models(
-    spark: SparkSession, browser: Browser, tmp_path: Path
+    browser: Browser, archived: dict[str, Path], tmp_path: Path
 ) -> None:
-    with predicted(max(ALL_IN_ONE.iterdir())) as ready:
-        writing.write(compute(spark, read_run(ready)), tmp_path)
     with screen_of(browser, "light") as context:
         page = context.new_page()
-        page.goto((tmp_path / "report.html").as_uri())
+        page.goto(archived["all-in-one"].as_uri())
         page.wait_for_load_state("load")
         for seen in (page.locator("h1"), page.get_by_text("composite").first):
             box = seen.bounding_box()
