@@ -149,6 +149,11 @@ class ClusterShape(Frozen):
             for n in range(self.nodes)
         )
 
+    def host_of(self, node: str) -> str:
+        """Return a worker node's host as plans name it; empty where it is this machine."""
+        del node
+        return ""
+
     def check_topology(self, topology: Topology | JarTopology) -> None:
         """Raise ValueError where it cannot run a topology, with the key that is at fault."""
 
@@ -208,6 +213,10 @@ class Provisioned(ClusterShape):
         """Return the worker nodes that its file names; each has the same ports, on a host of its own."""
         slots = Ports().slots(0, self.slots_per_node)
         return tuple(_unseen(name, slots, self.cpu_quota_cores) for name in self.node_names)
+
+    def host_of(self, node: str) -> str:
+        """Return a host of its own, but for hosts that are made on this machine."""
+        return "" if isinstance(load(Path(self.file)).hosts, LocalHosts) else f"{self.name}/{node}"
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from harness.errors import UsageError, describe_fault
 from harness.experiments.cluster_file import load as load_cluster
+from harness.experiments.cluster_keys import keys_of, named_file, near
 from harness.experiments.config import TAGS, Experiment, Step
 from harness.experiments.placement_file import placement_text
 from harness.experiments.step_settings import StepSpec
@@ -31,8 +32,6 @@ PLACEMENT = "placement-{}.yaml"
 HISTORY = "history-{}.txt"
 """The same of the earlier traffic that a step's forecasts know."""
 
-BESIDE_FILE = {"file", "cpu_quota_cores", "links"}
-"""Keys that an experiment may give of a provisioned cluster."""
 NAMED_BY_OTHERS = ("topology.storm", "topology.producer", "topology.spout.consumer")
 """Keys below which Storm's and Kafka's own names stand."""
 
@@ -275,35 +274,26 @@ def _at_home(named: str) -> Path:
 def _provisioned(tree: CommentedMap, path: Path, overrides: Sequence[str]) -> None:
     """Put a provisioned cluster's name and shape in the place of its file's path."""
     found = tree.get("cluster")
-    beside = found if isinstance(found, Mapping) and set(found) <= BESIDE_FILE else {}
-    given = beside.get("file", found)
-    if not isinstance(given, str):
+    given = named_file(found)
+    if given is None:
         return
-    file = next((f for f in (Path(given), path.resolve().parent / given) if file_at(f) is not None), None)
+    file = near(given, path)
     if file is None:
         option = _giving(overrides, ["cluster"])
         place = f"--set {option}" if option else f"{path}:{_line(tree, ['cluster'])}"
         raise UsageError(f"{place}: cluster: there is no file {given}")
     cluster = load_cluster(file)
     for part, role in (("metrics", "influxdb"), ("plans", "neo4j")):
-        found = tree.get(part)
+        store = tree.get(part)
         if (
-            isinstance(found, Mapping)
-            and found.get("store") == role
-            and "url" not in found
+            isinstance(store, Mapping)
+            and store.get("store") == role
+            and "url" not in store
             and not cluster.having(role)
         ):
             what = f"{part}.store: {role}: no host of the cluster {cluster.name} has that role"
             raise UsageError(what, f"give one the role {role} in {file}, then harness provision {file}")
-    tree["cluster"] = {
-        "kind": "remote",
-        "name": cluster.name,
-        "file": str(file),
-        "nodes": len(cluster.having("supervisor")),
-        "slots_per_node": cluster.storm.slots_per_node,
-        "worker_heap_mb": cluster.storm.worker_heap_mb,
-        **{key: value for key, value in beside.items() if key != "file"},
-    }
+    tree["cluster"] = keys_of(cluster, file, found)
 
 
 def _override(tree: CommentedMap, option: str) -> None:
