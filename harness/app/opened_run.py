@@ -58,6 +58,11 @@ class OpenedRun:
         return load(self.path / EVERY).name
 
     @property
+    def worker_heap_mb(self) -> float:
+        """Heap of a worker in MB."""
+        return load(self.path / EVERY).worker_heap_mb
+
+    @property
     def verdict(self) -> str:
         """The verdict's word; ``not reported`` before ``harness report``."""
         return self._run.verdict

@@ -201,6 +201,8 @@ class OpenedStep:
         The step as a model sees it.
     rate_tps : float
         Messages a second to propose for.
+    worker_heap_mb : float
+        Heap of a worker of the run.
     chosen : mapping, optional
         How it was chosen, as ``--json`` has it; None where it was asked for.
     """
@@ -208,6 +210,7 @@ class OpenedStep:
     number: int
     source: Observation
     rate_tps: float
+    worker_heap_mb: float
     chosen: Mapping[str, object] | None
 
 
@@ -248,7 +251,8 @@ def open_measured_step(
         err.print(choice.text, highlight=False, soft_wrap=True)
         step, chosen = choice.step, choice.as_json()
     source = run.observation(step)
-    return OpenedStep(step, source, source.rate_tps if rate is None else rate, chosen)
+    rate_tps = source.rate_tps if rate is None else rate
+    return OpenedStep(step, source, rate_tps, run.worker_heap_mb, chosen)
 
 
 def rounded(value: float | None) -> str:

@@ -39,6 +39,15 @@ COLUMNS = (
     "moved",
     "restarts",
 )
+IN_BYTES = ("workers kB/s", "nodes kB/s")
+"""Columns that are shown where the size of tuples was measured."""
+
+link_option = click.option(
+    "--link-bytes-s",
+    type=click.FloatRange(0, min_open=True),
+    metavar="B",
+    help="Bytes a second that a node may send to others; without it links have no limit.",
+)
 
 
 @click.command()
@@ -66,8 +75,9 @@ COLUMNS = (
 )
 @click.option(
     "--nodes", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-    help="Worker nodes of a plan.json (default: the step's).",
+    help="Worker nodes of a plan.json, a cluster's file or an experiment's (default: the step's).",
 )  # fmt: skip
+@link_option
 @click.option("--placements", is_flag=True, help="Show every plan, worker by worker.")
 @click.option(
     "--write",
@@ -84,6 +94,7 @@ def schedule(  # noqa: PLR0913 (an argument an option)
     workers: int | None,
     executors: int | None,
     nodes: Path | None,
+    link_bytes_s: float | None,
     placements: bool,
     write: Path | None,
     as_json: bool,
@@ -100,6 +111,7 @@ def schedule(  # noqa: PLR0913 (an argument an option)
     Parameters of a scheduler are given beside its name, as in `--scheduler '{name: random, seed: 3}'`.
     """
     from harness.experiments.placement_file import placement_text
+    from harness.protocols import NodeAmounts
     from harness.schedulers import SCHEDULERS, make_scheduler
     from harness.schedulers.side_by_side import PlacementTable
 
@@ -114,8 +126,9 @@ def schedule(  # noqa: PLR0913 (an argument an option)
     configuration = source.plan.configuration()
     if workers is not None:
         configuration = configuration.model_copy(update={"workers": workers})
-    there = source.plan.nodes if nodes is None else _nodes_of(nodes)
-    table = PlacementTable(source, configuration, there, opened.rate_tps, executors, workers)
+    there = source.plan.nodes if nodes is None else _nodes_of(nodes, source.plan.nodes)
+    amounts = NodeAmounts(worker_heap_mb=opened.worker_heap_mb, link_bytes_s=link_bytes_s)
+    table = PlacementTable(source, configuration, there, opened.rate_tps, executors, workers, amounts=amounts)
     err.print(f"asking {', '.join(schedulers)}", highlight=False, soft_wrap=True)
     proposals = table.propose(schedulers)
     as_it_is = table.as_measured()
@@ -127,11 +140,12 @@ def schedule(  # noqa: PLR0913 (an argument an option)
         box=None,
         pad_edge=False,
     )
-    for column in COLUMNS:
+    sized = any(p.costs and p.costs.between_workers_bytes_s for p in (as_it_is, *proposals))
+    for column in (*COLUMNS, *(IN_BYTES if sized else ())):
         shown.add_column(column, justify="left" if column == "scheduler" else "right")
     for p in (as_it_is, *proposals):
-        shown.add_row(*_cells(p))
-    Console(width=max(110, err.width)).print(shown)
+        shown.add_row(*_cells(p), *(_bytes_cells(p) if sized else ()))
+    Console(width=max(130 if sized else 110, err.width)).print(shown)
     _explain(proposals)
     for p in proposals if placements else ():
         _draw(p)
@@ -162,6 +176,7 @@ def schedule(  # noqa: PLR0913 (an argument an option)
 @click.option(
     "--max-executors", type=click.IntRange(1), metavar="N", help="Most executors (default: one a task)."
 )
+@link_option
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -176,6 +191,7 @@ def advise(  # noqa: PLR0913 (an argument an option)
     step: int | None,
     max_workers: int | None,
     max_executors: int | None,
+    link_bytes_s: float | None,
     write: Path | None,
     as_json: bool,
 ) -> None:
@@ -188,6 +204,7 @@ def advise(  # noqa: PLR0913 (an argument an option)
     harness advise reports/runs/loaded-workers/20261123T170830Z --target p95=80ms --rate 90
     """
     from harness.experiments.placement_file import placement_text
+    from harness.protocols import NodeAmounts
     from harness.schedulers import SCHEDULERS, make_scheduler
     from harness.schedulers import advice as advising
     from harness.schedulers.side_by_side import PlacementTable
@@ -195,7 +212,8 @@ def advise(  # noqa: PLR0913 (an argument an option)
     target = _target(wanted)
     opened = open_measured_step(run_path, step, rate)
     plan = opened.source.plan
-    table = PlacementTable(opened.source, plan.configuration(), plan.nodes, opened.rate_tps)
+    amounts = NodeAmounts(worker_heap_mb=opened.worker_heap_mb, link_bytes_s=link_bytes_s)
+    table = PlacementTable(opened.source, plan.configuration(), plan.nodes, opened.rate_tps, amounts=amounts)
     schedulers = {name: make_scheduler(name) for name in SCHEDULERS}
     err.print(f"searching counts, then asking {', '.join(schedulers)}", highlight=False, soft_wrap=True)
     try:
@@ -238,9 +256,8 @@ def _advise(found: Advice) -> None:
         )
     alike = f" (the same plan: {', '.join(best.proposal.same_as)})" if best.proposal.same_as else ""
     click.echo(f"plan: {best.proposal.counts}, placed by {best.proposal.scheduler}{alike}")
-    if best.proposal.limits:
-        first = best.proposal.limits[0]
-        click.echo(f"breaks first: {first.subject}, full at {first.max_rate_tps:.0f} messages/s")
+    if first := best.proposal.breaks_first:
+        click.echo(f"breaks first: {first.words}{first.full_at}")
     if found.cheaper is None:
         click.echo("there is no cheaper plan")
     else:
@@ -278,14 +295,13 @@ def _parameters(text: str) -> str | Mapping[str, object]:
     return asked
 
 
-def _nodes_of(file: Path) -> tuple[WorkerNode, ...]:
-    from harness.runs import read_plan
-    from harness.schemas.migrations import FIRST
+def _nodes_of(file: Path, known: Sequence[WorkerNode]) -> tuple[WorkerNode, ...]:
+    from harness.app.given_nodes import read_nodes
 
-    try:
-        return read_plan(file, FIRST).start.nodes  # a file alone does not say its age: what it lacks is added
-    except UsageError:
-        raise UsageError(f"--nodes {file}: not a step's plan.json") from None
+    given = read_nodes(file, known)
+    if given.assumed:
+        err.print(given.assumed, highlight=False, soft_wrap=True)
+    return given.nodes
 
 
 def _cells(p: SchedulerProposal) -> tuple[str, ...]:
@@ -307,6 +323,17 @@ def _cells(p: SchedulerProposal) -> tuple[str, ...]:
     )
 
 
+def _bytes_cells(p: SchedulerProposal) -> tuple[str, ...]:
+    costs = p.costs
+    if p.status == "declined" or costs is None:
+        return ()
+    return _kilobytes(costs.between_workers_bytes_s), _kilobytes(costs.between_nodes_bytes_s)
+
+
+def _kilobytes(bytes_s: float | None) -> str:
+    return rounded(None if bytes_s is None else bytes_s / 1000)
+
+
 def _explain(proposals: Sequence[SchedulerProposal]) -> None:
     """Write reasons and notes, which plans are alike, and what is nearest to full."""
     for p in proposals:
@@ -314,11 +341,10 @@ def _explain(proposals: Sequence[SchedulerProposal]) -> None:
             click.echo(f"{p.scheduler}: {shortened(p.reason)}")
     for alike in sorted({tuple(sorted((p.scheduler, *p.same_as))) for p in proposals if p.same_as}):
         click.echo(f"the same plan but for like slots: {', '.join(alike)}")
-    if full := next((p.limits[0] for p in proposals if p.limits), None):
-        click.echo(
-            f"nearest to full with {proposals[0].scheduler}: {full.subject}, {100 * full.utilisation:.0f} %,"
-            f" full at {full.max_rate_tps:.0f} messages/s"
-        )
+    if placed := next((p for p in proposals if p.limits), None):
+        full = placed.limits[0]
+        share = f"{100 * full.utilisation:.0f} %"
+        click.echo(f"nearest to full with {placed.scheduler}: {full.words}, {share}{full.full_at}")
 
 
 def _draw(p: SchedulerProposal) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,9 @@ class PlanCosts:
         Executors in another slot than now, or with other tasks.
     workers_restarted : int
         Worker processes of the plan whose slot has another set of executors now, or none.
+    between_workers_bytes_s, between_nodes_bytes_s : float, optional
+        Bytes a second of these tuples, without Storm's headers. None where a stream crosses whose tuples were
+        never written in a batch.
     """
 
     between_workers_tps: float | None
@@ -43,11 +47,20 @@ class PlanCosts:
     load_distance_pct: float | None
     executors_moved: int
     workers_restarted: int
+    between_workers_bytes_s: float | None = None
+    between_nodes_bytes_s: float | None = None
 
     @property
     def moves(self) -> dict[str, float]:
         """The cost of applying the plan: columns of ``adaptation.parquet``."""
         return {"executors_moved": self.executors_moved, "workers_restarted": self.workers_restarted}
+
+
+class _Crossing(NamedTuple):
+    """Amounts that leave worker processes, and worker nodes."""
+
+    workers: float
+    nodes: float
 
 
 def cost_plan(plan: PhysicalPlan, source: Observation, running: PhysicalPlan | None = None) -> PlanCosts:
@@ -59,22 +72,30 @@ def cost_plan(plan: PhysicalPlan, source: Observation, running: PhysicalPlan | N
         The plan in force; by default the source's.
     """
     running = source.plan if running is None else running
-    crossing: tuple[float | None, float | None] = (None, None)
+    tuples = size = _Crossing(np.nan, np.nan)
     try:
-        crossing = crossing_traffic_tps(plan, source)
+        traffic = task_traffic(source)
+        tuples = _crossing(traffic.between_executors(plan.executors), plan)
+        size = _crossing(traffic.bytes_between_executors(plan.executors), plan)
     except SchedulerDeclined:
-        crossing = (None, None)
+        pass
     try:
         distance = load_distance_pct(plan, source)
     except SchedulerDeclined:
         distance = None
     return PlanCosts(
-        between_workers_tps=crossing[0],
-        between_nodes_tps=crossing[1],
+        between_workers_tps=_number(tuples.workers),
+        between_nodes_tps=_number(tuples.nodes),
         load_distance_pct=distance,
         executors_moved=executors_moved(running, plan),
         workers_restarted=workers_restarted(running, plan),
+        between_workers_bytes_s=_number(size.workers),
+        between_nodes_bytes_s=_number(size.nodes),
     )
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
 def improvement(now: PlanCosts, then: PlanCosts, least_pct: float) -> str:
@@ -115,12 +136,16 @@ def crossing_traffic_tps(plan: PhysicalPlan, source: Observation) -> tuple[float
     SchedulerDeclined
         When the source has no traffic.
     """
-    rates = task_traffic(source).between_executors(plan.executors)
+    return _crossing(task_traffic(source).between_executors(plan.executors), plan)
+
+
+def _crossing(amounts: NDArray[np.float64], plan: PhysicalPlan) -> _Crossing:
+    """Sum what goes from executor (row) to executor (column) of another worker, and of another node."""
     worker = _numbered(e.worker.label for e in plan.executors)
     node = _numbered(e.worker.node for e in plan.executors)
-    return (
-        float(rates[worker[:, None] != worker[None, :]].sum()),
-        float(rates[node[:, None] != node[None, :]].sum()),
+    return _Crossing(
+        float(amounts[worker[:, None] != worker[None, :]].sum()),
+        float(amounts[node[:, None] != node[None, :]].sum()),
     )
 
 

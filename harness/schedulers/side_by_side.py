@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -11,34 +11,12 @@ from harness.errors import HarnessError, ModelDeclined, SchedulerDeclined, Usage
 from harness.models.composite.model import Prepared, composite
 from harness.models.contract.answers import first_latency
 from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import BudgetingScheduler, Estimate, Observation, Proposal, Scheduler
-from harness.schedulers.loads import capacities
+from harness.protocols import BudgetingScheduler, Estimate, NodeAmounts, Observation, Proposal, Scheduler
+from harness.schedulers.limits import MOST_LIMITS, PlanLimit, plan_limits
 from harness.schedulers.plan_costs import PlanCosts, cost_plan, same_as
-from harness.schemas import LATENCIES, Measure
-
-MOST_LIMITS = 5
-"""Subjects nearest to full that are listed."""
+from harness.schemas import LATENCIES
 
 ProposalStatus = Literal["ok", "unpredicted", "declined"]
-
-
-@dataclass(frozen=True)
-class PlanLimit:
-    """A subject that fills up as the rate grows.
-
-    Attributes
-    ----------
-    subject : str
-        An executor, or a worker node by its CPU.
-    utilisation : float
-        Predicted busy share at the asked rate.
-    max_rate_tps : float
-        Messages a second at which it is full, in proportion.
-    """
-
-    subject: str
-    utilisation: float
-    max_rate_tps: float
 
 
 @dataclass(frozen=True)
@@ -58,7 +36,7 @@ class SchedulerProposal:
     costs : PlanCosts, optional
         Beside the plan in force.
     limits : tuple of PlanLimit
-        Nearest to full first.
+        All, nearest to full first.
     same_as : tuple of str
         Schedulers whose plan differs by no more than like slots.
     """
@@ -76,6 +54,11 @@ class SchedulerProposal:
     def placement(self) -> dict[str, str]:
         """Worker label of each executor label; empty without a plan."""
         return {} if self.plan is None else {e.label: e.worker.label for e in self.plan.executors}
+
+    @property
+    def breaks_first(self) -> PlanLimit | None:
+        """The limit with the lowest rate at which it is full; None where none grows with the rate."""
+        return next((limit for limit in self.limits if limit.max_rate_tps is not None), None)
 
     @property
     def latency(self) -> str:
@@ -119,10 +102,14 @@ class SchedulerProposal:
                 "between_workers": costs.between_workers_tps if costs else None,
                 "between_nodes": costs.between_nodes_tps if costs else None,
             },
+            "traffic_bytes_s": {
+                "between_workers": costs.between_workers_bytes_s if costs else None,
+                "between_nodes": costs.between_nodes_bytes_s if costs else None,
+            },
             "load_distance_pct": costs.load_distance_pct if costs else None,
             "executors_moved": costs.executors_moved if costs else None,
             "workers_restarted": costs.workers_restarted if costs else None,
-            "limits": [vars(limit) for limit in self.limits],
+            "limits": [vars(limit) for limit in self.limits[:MOST_LIMITS]],
             "same_as": list(self.same_as),
         }
 
@@ -144,6 +131,8 @@ class PlacementTable:
         A budget for schedulers that choose the counts.
     running : PhysicalPlan, optional
         The plan in force that executors would move from; by default the source's.
+    amounts : NodeAmounts, optional
+        Heap of a worker, and bytes a second that a node may send; limits of neither where they are not known.
     """
 
     source: Observation
@@ -153,6 +142,7 @@ class PlacementTable:
     max_executors: int | None = None
     max_workers: int | None = None
     running: PhysicalPlan | None = None
+    amounts: NodeAmounts | None = None
 
     def as_measured(self) -> SchedulerProposal:
         """Return the plan in force, as if it were proposed."""
@@ -203,7 +193,7 @@ class PlacementTable:
             notes if mean else "; ".join(filter(None, [next(refusals, "no latency is predicted"), notes]))
         )
         status: ProposalStatus = "ok" if mean else "unpredicted"
-        limits = plan_limits(plan, answers, self.rate_tps)
+        limits = plan_limits(plan, answers, self.source, self.rate_tps, self.amounts)
         return SchedulerProposal(name, status, reason, plan, whole, costs, limits)
 
     @cached_property
@@ -218,44 +208,3 @@ def counts_text(plan: PhysicalPlan) -> str:
     named = " ".join(f"{c.name}:{counts[c.name]}" for c in plan.query_plan.components)
     workers = len(plan.workers)
     return f"{named} on {workers} worker{'s' * (workers != 1)}"
-
-
-def plan_limits(
-    plan: PhysicalPlan, estimates: Iterable[Estimate], rate_tps: float, most: int = MOST_LIMITS
-) -> tuple[PlanLimit, ...]:
-    """Return the executors and worker nodes nearest to full, worst first.
-
-    An executor's utilisation is the composite model's; a node's is its workers' CPU over its capacity. Both
-    are taken to grow in proportion to the rate.
-
-    Parameters
-    ----------
-    plan : PhysicalPlan
-    estimates : iterable of Estimate
-        Of every subject.
-    rate_tps : float
-        The rate that they are of.
-    most : int
-        How many are listed.
-    """
-    means = {(e.measure, e.subject): e.value for e in estimates if e.statistic == "mean"}
-    executors = (e.label for e in plan.executors)
-    busy = [
-        (share, name) for name in executors if (share := means.get((Measure.UTILISATION, name))) is not None
-    ]
-    busy += _busy_nodes(plan, means)
-    ranked = sorted(busy, key=lambda pair: (-pair[0], pair[1]))[:most]
-    return tuple(PlanLimit(name, share, rate_tps / share) for share, name in ranked if share > 0)
-
-
-def _busy_nodes(
-    plan: PhysicalPlan, means: Mapping[tuple[str, str], float | None]
-) -> Sequence[tuple[float, str]]:
-    cores: dict[str, float] = {}
-    for worker in plan.workers:
-        used = means.get((Measure.WORKER_CPU, worker.label))
-        if used is None:
-            return []
-        cores[worker.node] = cores.get(worker.node, 0.0) + used
-    capacity = dict(zip((n.name for n in plan.nodes), capacities(plan.nodes), strict=True))
-    return [(used / float(capacity[node]), node) for node, used in cores.items()]

@@ -1,4 +1,4 @@
-"""Tuples a second from task to task, and from executor to executor of any plan of the same topology.
+"""Tuples and bytes a second from task to task, and between executors of any plan of the same topology.
 
 Acks are not in it: Storm sends them past the collector that the wrappers count at.
 """
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import SchedulerDeclined
+from harness.models.contract.message_costs import serialised
 from harness.plans import Executor
 from harness.protocols import Observation
 from harness.schedulers.loads import FloatArray, IntArray, read_counts
@@ -29,11 +30,15 @@ class TaskTraffic:
         Task identifiers.
     rate_tps : array (pairs)
         Tuples a second.
+    bytes_s : array (pairs)
+        Bytes a second that the tuples take where they are written for another worker. Not a number where
+        nothing says how large a stream's tuples are.
     """
 
     senders: IntArray
     receivers: IntArray
     rate_tps: FloatArray
+    bytes_s: FloatArray
 
     def between_executors(self, executors: Sequence[Executor | UnplacedExecutor]) -> FloatArray:
         """Return tuples a second from executor (row) to executor (column).
@@ -43,6 +48,19 @@ class TaskTraffic:
         SchedulerDeclined
             When a task that sends or receives is in none of the executors.
         """
+        return self._summed(self.rate_tps, executors)
+
+    def bytes_between_executors(self, executors: Sequence[Executor | UnplacedExecutor]) -> FloatArray:
+        """Return bytes a second from executor (row) to executor (column); not a number where not measured.
+
+        Raises
+        ------
+        SchedulerDeclined
+            When a task that sends or receives is in none of the executors.
+        """
+        return self._summed(self.bytes_s, executors)
+
+    def _summed(self, amounts: FloatArray, executors: Sequence[Executor | UnplacedExecutor]) -> FloatArray:
         most = max((e.last_task for e in executors), default=0)
         most = max(most, int(self.senders.max(initial=0)), int(self.receivers.max(initial=0)))
         holder = np.full(most + 1, -1, dtype=np.int64)
@@ -55,12 +73,15 @@ class TaskTraffic:
                     f"the metrics name task {tasks[held < 0][0]}, which no executor holds"
                 )
         number = len(executors)
-        flat = np.bincount(ends[0] * number + ends[1], weights=self.rate_tps, minlength=number * number)
+        flat = np.bincount(ends[0] * number + ends[1], weights=amounts, minlength=number * number)
         return flat.reshape(number, number).astype(np.float64)
 
 
 def task_traffic(source: Observation) -> TaskTraffic:
     """Read who sends how much to whom from an observation's ``transferred``.
+
+    Bytes are those of the batches that were written for another worker (docs/rewriting.md), so only streams
+    that travel in batches have any. A tuple of a stream is as large as the mean of those that were written.
 
     Raises
     ------
@@ -82,9 +103,20 @@ def task_traffic(source: Observation) -> TaskTraffic:
         if query_plan.outputs(c.name) and emitted.get(c.name, 0.0) > 0 and not sent.get(c.name, 0.0) > 0:
             raise SchedulerDeclined(f"metric transferred of {c.name} is missing from the source step")
     sums = rows.assign(peer=pd.to_numeric(rows["peer"].astype(str), errors="coerce"))
-    sums = sums[sums["peer"].isin(list(source.plan.by_task))]
-    total = sums.groupby(["task", "peer"], observed=True)["value"].sum()
-    total = total[total > 0].sort_index()
-    senders = total.index.get_level_values(0).to_numpy(dtype=np.int64)
-    receivers = total.index.get_level_values(1).to_numpy(dtype=np.int64)
-    return TaskTraffic(senders, receivers, total.to_numpy(dtype=np.float64) / source.interval_s)
+    sums = _sized(sums[sums["peer"].isin(list(source.plan.by_task))], source)
+    total = sums.groupby(["task", "peer"], observed=True)[["value", "bytes", "unsized"]].sum()
+    total = total[total["value"] > 0].sort_index()
+    return TaskTraffic(
+        senders=total.index.get_level_values(0).to_numpy(dtype=np.int64),
+        receivers=total.index.get_level_values(1).to_numpy(dtype=np.int64),
+        rate_tps=total["value"].to_numpy(dtype=np.float64) / source.interval_s,
+        bytes_s=np.where(total["unsized"] > 0, np.nan, total["bytes"]) / source.interval_s,
+    )
+
+
+def _sized(rows: pd.DataFrame, source: Observation) -> pd.DataFrame:
+    """Return rows with their tuples' ``bytes``, and the number of tuples without a size: ``unsized``."""
+    each = {label: size / tuples for label, (size, tuples) in serialised(source.metrics).items()}
+    labels = rows["component"].astype(str) + ":" + rows["stream"].astype(str)
+    size = rows["value"] * labels.map(each).astype(np.float64)
+    return rows.assign(bytes=size.fillna(0.0), unsized=rows["value"].where(size.isna(), 0.0))

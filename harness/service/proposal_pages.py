@@ -78,9 +78,9 @@ class PredictedValue(BaseModel):
 
 
 class LimitOfPlan(BaseModel):
-    """The rate at which a subject of a plan is full."""
+    """The rate at which a subject of a plan is full; None where it does not grow with the rate."""
 
-    max_rate_tps: float
+    max_rate_tps: float | None
 
 
 class SchedulerAnswer(BaseModel):
@@ -116,7 +116,9 @@ class SchedulerAnswer(BaseModel):
             "mean_ms": mean.value,
             "low_ms": mean.low,
             "high_ms": mean.high,
-            "most_tps": self.limits[0].max_rate_tps if self.limits else None,
+            "most_tps": next(
+                (full.max_rate_tps for full in self.limits if full.max_rate_tps is not None), None
+            ),
             "reason": self.reason,
             "decisions": 0,
         }

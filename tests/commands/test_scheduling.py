@@ -71,8 +71,45 @@ def test_limits_are_worst_first_and_full_in_proportion(answer: dict[str, Any]) -
     for proposal in answer["proposals"]:
         shares = [limit["utilisation"] for limit in proposal["limits"]]
         assert shares == sorted(shares, reverse=True)
+        assert all(proposal["limits"][0][key] for key in ("subject", "resource"))
         for limit in proposal["limits"]:
+            if limit["resource"] == "heap":
+                assert limit["max_rate_tps"] is None
+                continue
             assert limit["utilisation"] * limit["max_rate_tps"] == pytest.approx(rate_tps)
+
+
+def test_bytes_are_null_where_no_size_was_measured(answer: dict[str, Any]) -> None:
+    """Nothing of the archived run travelled in batches."""
+    for proposal in answer["proposals"]:
+        assert proposal["traffic_bytes_s"] == {"between_workers": None, "between_nodes": None}
+
+
+def test_bytes_are_shown_and_limit_links_where_batches_were_written() -> None:
+    """In the archived run each hop of the chain had batches of rows of 20 and of 2,000 bytes."""
+    run = min((RUNS / "batched-chain").iterdir())
+    options = ("--step", "1", "--json", "--scheduler", "even", "--link-bytes-s", "1000000")
+    result = CliRunner().invoke(main, ["schedule", str(run), *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "workers kB/s" in result.output
+    even = json.loads(result.stdout.splitlines()[-1])["proposals"][0]
+    size, tuples = even["traffic_bytes_s"], even["traffic_tps"]
+    assert 20 <= size["between_workers"] / tuples["between_workers"] <= 2100
+    assert size["between_nodes"] <= size["between_workers"]
+
+
+def test_nodes_may_be_those_of_a_clusters_file(plan: PhysicalPlan) -> None:
+    """Four nodes with two slots each: the plan in force has two."""
+    cluster = RUNS.parents[1] / "configs" / "clusters" / "namespaces-5.yaml"
+    options = ("--step", str(SPREAD), "--scheduler", "even", "--workers", "4", "--nodes", str(cluster))
+    result = asked(*options, "--json")
+    assert result.exit_code == 0, result.output
+    even = json.loads(result.stdout.splitlines()[-1])["proposals"][0]
+    assert {label.split(":")[0] for label in even["placement"].values()} == {
+        f"node-{i}" for i in (1, 2, 3, 4)
+    }
+    assert len(plan.nodes) == 2
+    assert even["status"] == "ok", even["reason"]
 
 
 def test_a_random_plan_of_the_same_seed_is_the_same_plan(tmp_path: Path, plan: PhysicalPlan) -> None:
@@ -94,6 +131,8 @@ def test_a_random_plan_of_the_same_seed_is_the_same_plan(tmp_path: Path, plan: P
         (("--write", "plan.yaml"), "--write takes the plan of one scheduler"),
         (("--step", "99"), "99"),
         (("--nodes", str(RUN / "environment.json")), "not a step's plan.json"),
+        (("--nodes", str(RUNS.parent / "evaluation-split.yaml")), "unknown key"),
+        (("--link-bytes-s", "0"), "--link-bytes-s"),
     ],
 )
 def test_a_mistake_is_one_line(options: tuple[str, ...], says: str) -> None:

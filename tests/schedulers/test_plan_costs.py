@@ -110,3 +110,40 @@ def test_a_node_is_overloaded_by_its_quota_and_nodes_of_one_host_by_its_cores() 
     shared = tuple(n.model_copy(update={"host": "one", "cores": 1.5}) for n in NODES)
     plan = NOW.model_copy(update={"nodes": shared})
     assert overload_notes(plan, SOURCE) == ("host one is overloaded: 1.60 of 1.5 cores",)
+
+
+def batched(tuple_bytes: dict[str, float]) -> Observation:
+    """The source, and 100 tuples of each named component in batches that were written."""
+    rows = [
+        {"bucket_end_ms": 1000, "measurement": "batch", "component": name, "task": 1, "worker": ""}
+        | {"stream": "default", "peer": "", "field": field, "value": value}
+        for name, size in tuple_bytes.items()
+        for field, value in (("bytes", 100 * size), ("bytes_tuples", 100.0))
+    ]
+    plain = SOURCE.metrics.astype(dict.fromkeys(SOURCE.metrics.select_dtypes("category"), str))
+    return replace(SOURCE, metrics=pd.concat([plain, pd.DataFrame(rows)], ignore_index=True))
+
+
+APART = moved(b2="node-2:6700")
+"""Only what a sends, 30 tuples a second, leaves a worker or node."""
+
+
+@pytest.mark.parametrize(
+    ("plan", "sizes", "workers_bytes_s", "nodes_bytes_s"),
+    [
+        (APART, {"a": 40.0}, 30 * 40, 30 * 40),  # what b sends stays, so nobody asks for its size
+        # a to b 30, b to c 10 between workers; a to b[3-3] 20 and b[2-2] to c 10 between nodes
+        (NOW, {"a": 40.0, "b": 7.0}, 30 * 40 + 10 * 7, 20 * 40 + 10 * 7),
+        (NOW, {"a": 40.0}, None, None),
+        (NOW, {}, None, None),
+        (moved(b2="node-1:6700", b3="node-1:6700", c4="node-1:6700"), {}, 0.0, 0.0),
+    ],
+)
+def test_bytes_cross_where_the_size_of_each_tuple_that_does_was_measured(
+    plan: object, sizes: dict[str, float], workers_bytes_s: float | None, nodes_bytes_s: float | None
+) -> None:
+    costs = cost_plan(plan, batched(sizes) if sizes else SOURCE)  # type: ignore[arg-type]
+    assert costs.between_workers_bytes_s == (
+        None if workers_bytes_s is None else pytest.approx(workers_bytes_s)
+    )
+    assert costs.between_nodes_bytes_s == (None if nodes_bytes_s is None else pytest.approx(nodes_bytes_s))
