@@ -235,6 +235,19 @@ class NodeAmounts(Frozen):
 
 
 @runtime_checkable
+class WaitingScheduler(Scheduler, Protocol):
+    """A scheduler that changes a running plan only every so often.
+
+    Attributes
+    ----------
+    timeout_s : float
+        Least seconds from one change to the next.
+    """
+
+    timeout_s: float
+
+
+@runtime_checkable
 class BalancingScheduler(Scheduler, Protocol):
     """A scheduler that evens out the load of one resource, and empties nodes that are to leave."""
 

@@ -24,7 +24,14 @@ from harness.experiments.live_batches import (
 )
 from harness.experiments.step_settings import AdaptSpec, AskedPlugIn
 from harness.plans import Batching, TopologyConfiguration
-from harness.protocols import BudgetingScheduler, Observation, Proposal, Resource, Scheduler
+from harness.protocols import (
+    BudgetingScheduler,
+    Observation,
+    Proposal,
+    Resource,
+    Scheduler,
+    WaitingScheduler,
+)
 from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
@@ -66,7 +73,9 @@ class StepAdapter:
         figures = self._figures(seen, source) | {f"{r}_use_pct": used for r, used in use_pct.items()}
         most_used = bottleneck(use_pct) if use_pct else None
         try:
-            if asked.scheduler is None:
+            if waits := _waits(asked, seen):
+                decided = PeriodDecision("stays", waits, None, {})
+            elif asked.scheduler is None:
                 decided = self._tuned(asked, seen, source)
             elif asked.moves == "key-groups":
                 decided = decide_key_groups(asked, key_group_mover(asked.scheduler), seen, source)
@@ -198,6 +207,17 @@ class StepAdapter:
         except SchedulerDeclined:
             pass
         return {name: value for name, value in figures.items() if value is not None}
+
+
+def _waits(asked: AdaptSpec, seen: PeriodSeen) -> str:
+    """Return why a scheduler is not asked yet; empty where it is."""
+    if asked.scheduler is None or seen.unchanged_s is None:
+        return ""
+    scheduler = make_scheduler(asked.scheduler)
+    if not isinstance(scheduler, WaitingScheduler) or seen.unchanged_s >= scheduler.timeout_s:
+        return ""
+    least = f"{asked.by} has timeout_s {scheduler.timeout_s:g}"
+    return f"the last change was {seen.unchanged_s:.0f} s ago, and {least}"
 
 
 def _numbers_decision(

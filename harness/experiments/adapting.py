@@ -81,6 +81,8 @@ class PeriodSeen(NamedTuple):
         Routing tables in force, of all components with key groups.
     rates : RatesSeen
         Messages a second that were due since the interval began, up to the decision.
+    unchanged_s : float, optional
+        Seconds since a change was asked for last. None where none was.
     """
 
     step: Step
@@ -93,6 +95,7 @@ class PeriodSeen(NamedTuple):
     batching: Batching = MappingProxyType({})
     tables: RoutingTables = MappingProxyType({})
     rates: RatesSeen = NO_RATES
+    unchanged_s: float | None = None
 
 
 Adapter = Callable[[PeriodSeen], PeriodDecision]
@@ -187,6 +190,7 @@ class AdaptingMeasurement(Measurement):
                 batching=self._sizes,
                 tables=self._routes.tables(),
                 rates=rates,
+                unchanged_s=self._unchanged_s(now_ns),
             )
             decided = self._adapter(seen)
         if last and (decided.change is not None or decided.nodes != NodeChange()):
@@ -205,6 +209,11 @@ class AdaptingMeasurement(Measurement):
         self._change_nodes(decided.nodes, number)
         if period.decided.change is not None:
             self._apply(period, period.decided.change, number)
+
+    def _unchanged_s(self, now_ns: int) -> float | None:
+        """Return the seconds since a change was asked for last; None where none was."""
+        asked_ns = max((p.asked_ns for p in self.periods), default=0)
+        return (now_ns - asked_ns) / 1e9 if asked_ns else None
 
     def _words_of_a_new_plan(self, now_ns: int) -> str:
         in_force_ns = next(p.in_force_ns for p in reversed(self.periods) if p.in_force_ns)

@@ -14,7 +14,7 @@ from harness.machine.plug_ins import PlugIns, make
 from harness.protocols import Scheduler
 from harness.schedulers.albic import AlbicScheduler
 from harness.schedulers.aniello_offline import AnielloOfflineCodeScheduler, AnielloOfflineScheduler
-from harness.schedulers.aniello_online import AnielloOnlineScheduler
+from harness.schedulers.aniello_online import AnielloOnlineCodeScheduler, AnielloOnlineScheduler
 from harness.schedulers.balance import BalanceScheduler
 from harness.schedulers.cola import ColaScheduler
 from harness.schedulers.drawn import RandomScheduler
@@ -30,6 +30,7 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
     "aniello-offline": AnielloOfflineScheduler,
     "aniello-offline-code": AnielloOfflineCodeScheduler,
     "aniello-online": AnielloOnlineScheduler,
+    "aniello-online-code": AnielloOnlineCodeScheduler,
     "balance": BalanceScheduler,
     "albic": AlbicScheduler,
     "flux": FluxScheduler,

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from harness.errors import MeasurementsNeeded
+from harness.errors import MeasurementsNeeded, SchedulerDeclined
 from harness.plans import Frozen, PhysicalPlan, PositiveFloat, QueryPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import Observation, Proposal
 from harness.schedulers.aniello_offline import Share, most_in_slot
@@ -66,6 +66,28 @@ class _Packed:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class PackingRules:
+    """Where the published code differs from the slides.
+
+    Attributes
+    ----------
+    own_count : bool
+        Ackers and metrics consumers count in the limit of executors a slot.
+    nodes_fill : bool
+        A slot's load counts on its node.
+    gives_up : bool
+        A pair that no bound leaves room for ends the proposal.
+    at_par : bool
+        A plan with as much traffic is applied, too, and so is any that uses an overloaded node.
+    """
+
+    own_count: bool = False
+    nodes_fill: bool = True
+    gives_up: bool = False
+    at_par: bool = False
+
+
 class AnielloOnlineScheduler(Frozen):
     """Pairs of executors with most traffic share a slot, pairs of slots with most traffic share a node.
 
@@ -87,19 +109,21 @@ class AnielloOnlineScheduler(Frozen):
     window_s : float, optional
         Only the observation's last seconds count. None: all of it.
     timeout_s : float
-        Least time between two changes, for whoever asks again and again. A single proposal does not use it.
+        Least time from one change of a running plan to the next: a step that adapts does not ask before. A
+        single proposal does not use it.
 
     Notes
     -----
     The documents have defaults for alpha, beta, delta and ``timeout_s``; of the others they say
     that a user must give them. Here the defaults are those that bound nothing.
 
-    Deviations from the published code: a slot's load counts on its node (the code adds the node's own load
-    to itself); loads of nodes are compared by share of their capacity; a slot or node that no bound leaves
-    room for is placed where the load is least, with a note, where the code gives up. Ackers and metrics
-    consumers are dealt to the workers in turn, and their traffic is not counted, as in the code.
+    Loads of nodes are compared by share of their capacity. A slot or node that no bound leaves room for is
+    placed where the load is least, with a note. Ackers and metrics consumers are dealt to the workers in
+    turn, and their traffic is not counted, as in the code. ``AnielloOnlineCodeScheduler`` has the other rules
+    of the code.
     """
 
+    rules: ClassVar[PackingRules] = PackingRules()
     alpha: Share = 0.0
     beta: Share = 1.0
     gamma: Annotated[float, Field(ge=1)] | None = None
@@ -121,7 +145,8 @@ class AnielloOnlineScheduler(Frozen):
         Raises
         ------
         SchedulerDeclined
-            Without a source, or where it has no traffic or no loads.
+            Without a source, or where it has no traffic or no loads. As the code has it, where a pair has no
+            room.
         """
         if source is None:
             raise MeasurementsNeeded("needs the measurements of a running step: give a source")
@@ -132,7 +157,9 @@ class AnielloOnlineScheduler(Frozen):
         traffic_tps = task_traffic(recent).between_executors(mine)
         tasks = task_cores(recent)
         order = tuple(sorted((n for n in nodes if n.slots), key=lambda n: n.name))
-        packed = self._pack(traffic_tps, sum_of_tasks(tasks, mine), min(len(slots), len(mine)), order)
+        workers = min(len(slots), len(mine))
+        most = most_in_slot(len(executors if self.rules.own_count else mine), workers, self.alpha)
+        packed = self._pack(traffic_tps, sum_of_tasks(tasks, mine), np.full(workers, most), order)
         groups: dict[str, list[list[UnplacedExecutor]]] = {}
         for slot, at in enumerate(packed.node_of):
             members = [e for e, own in zip(mine, packed.slot_of, strict=True) if own == slot]
@@ -147,14 +174,12 @@ class AnielloOnlineScheduler(Frozen):
         return Proposal(plan, notes + packed.notes + overload_notes(plan, recent))
 
     def _pack(
-        self, traffic_tps: FloatArray, loads: FloatArray, workers: int, nodes: Sequence[WorkerNode]
+        self, traffic_tps: FloatArray, loads: FloatArray, most: IntArray, nodes: Sequence[WorkerNode]
     ) -> _Packed:
         # Phase I, slides 31 to 38
-        most = most_in_slot(loads.size, workers, self.alpha)
+        workers = most.size
         bound = np.inf if self.gamma is None else self.gamma * loads.sum() / workers
-        slots = PairPacking(
-            traffic_tps, loads, np.full(workers, most), np.full(workers, bound), np.ones(workers)
-        )
+        slots = PairPacking(traffic_tps, loads, most, np.full(workers, bound), np.ones(workers))
         slots.pack()
         slots.most_load = np.full(workers, np.inf)
         slots.spread(workers)
@@ -180,8 +205,12 @@ class AnielloOnlineScheduler(Frozen):
             np.minimum(free, limit),
             capacity * self.capacity_pct / 100,
             capacity,
+            fills=self.rules.nodes_fill,
         )
         on_nodes.pack()
+        if self.rules.gives_up and (slots.stuck or on_nodes.stuck):
+            what = "slot within gamma" if slots.stuck else "node within capacity_pct"
+            raise SchedulerDeclined(f"no {what} takes the next pair: the published code gives up there")
         on_nodes.spread(asked)
         if slots.exceeded:
             notes += (
@@ -210,15 +239,34 @@ class AnielloOnlineScheduler(Frozen):
         tasks = task_cores(source)
         before, after = (node_cores(p, sum_of_tasks(tasks, p.executors)) for p in (now, plan))
         limits = dict(zip((n.name for n in nodes), capacities(nodes) * self.capacity_pct / 100, strict=True))
-        if any(
-            before.get(name, 0.0) > limit and after[name] < before[name] for name, limit in limits.items()
-        ):
+        lighter = {name for name, used in after.items() if used < before.get(name, 0.0)}
+        relieved = {w.node for w in plan.workers} if self.rules.at_par else lighter
+        if any(before.get(name, 0.0) > limit and name in relieved for name, limit in limits.items()):
             return ""
         current_tps, proposed_tps = (crossing_traffic_tps(p, source)[1] for p in (now, plan))
         gain_pct = 100 * (current_tps - proposed_tps) / current_tps if current_tps > 0 else 0.0
-        if gain_pct > 0 and gain_pct >= self.improvement_pct:
+        if (gain_pct > 0 or self.rules.at_par) and gain_pct >= self.improvement_pct:
             return ""
         return f"the plan in force stays: traffic between nodes would change by {0.0 - gain_pct:+.1f} %"
+
+
+class AnielloOnlineCodeScheduler(AnielloOnlineScheduler):
+    """The online scheduler as its authors published it in code, where that differs from the slides.
+
+    Ackers count in the limit of executors a slot. A node adds its own load, which is 0, in place of a slot's.
+    So nodes never fill, and the least loaded is the first with room. Any overloaded node is a reason to
+    change. Where no slot or node takes the next pair, there is no plan. A plan with as much traffic as the
+    one in force is applied. (leonardoaniello/storm-adaptive-schedulers: ``OnlineScheduler``, ``Topology``,
+    ``Node``, ``NodeManager``.)
+
+    Notes
+    -----
+    The code has nodes in the order of a Java hash map of their host names; here it is that of the names. The
+    code refuses its own default of gamma; here it bounds nothing. What no traffic places is left to Storm's
+    ``EvenScheduler`` there, and put where the load is least here. Traffic is not rounded to whole tuples.
+    """
+
+    rules: ClassVar[PackingRules] = PackingRules(own_count=True, nodes_fill=False, gives_up=True, at_par=True)
 
 
 def _deal_own(own: Sequence[UnplacedExecutor], groups: Sequence[list[UnplacedExecutor]]) -> None:

@@ -28,6 +28,8 @@ class PairPacking:
         Cores that a bin may use; kept to where possible.
     capacity : array (bins)
         Cores by which loads of bins are compared.
+    fills : bool
+        Whether the load of an item that a bin holds counts when the next one comes.
 
     Attributes
     ----------
@@ -35,6 +37,8 @@ class PairPacking:
         -1 where the item has no bin yet.
     exceeded : bool
         Whether an item found no bin within ``most_load``.
+    stuck : bool
+        Whether a pair found no bins within ``most_load``, as long as placed items stay where they are.
     """
 
     def __init__(
@@ -44,6 +48,8 @@ class PairPacking:
         most_items: IntArray,
         most_load: FloatArray,
         capacity: FloatArray,
+        *,
+        fills: bool = True,
     ) -> None:
         self.traffic = traffic_tps
         self.both_ways = traffic_tps + traffic_tps.T
@@ -56,7 +62,8 @@ class PairPacking:
         self.number: IntArray = np.zeros(capacity.size, dtype=np.int64)
         self.load = np.zeros(capacity.size)
         self.towards = np.zeros((loads.size, capacity.size))
-        self.exceeded = False
+        self.fills = fills
+        self.exceeded = self.stuck = False
         self.scale = SLACK * max(float(traffic_tps.sum()), 1.0)
 
     def pack(self) -> None:
@@ -70,6 +77,7 @@ class PairPacking:
                 self._put_new_pair(i, j)
             else:
                 self._replace_pair(i, j)
+        self.stuck |= self.exceeded
         for item in np.flatnonzero(self.bin_of < 0):
             self._put_alone(int(item))
 
@@ -90,7 +98,7 @@ class PairPacking:
     def _put(self, item: int, at: int) -> None:
         self.bin_of[item] = at
         self.number[at] += 1
-        self.load[at] += self.loads[item]
+        self.load[at] += self.loads[item] * self.fills
         self.towards[:, at] += self.both_ways[:, item]
 
     def _take(self, item: int) -> None:
@@ -99,7 +107,7 @@ class PairPacking:
             return
         self.bin_of[item] = -1
         self.number[at] -= 1
-        self.load[at] -= self.loads[item]
+        self.load[at] -= self.loads[item] * self.fills
         self.towards[:, at] -= self.both_ways[:, item]
 
     def _accepts(self, at: int, items: int, load: float) -> bool:
@@ -153,7 +161,7 @@ class PairPacking:
                 continue
             for b in candidates:
                 together = a == b
-                load = float(self.loads[j] + (self.loads[i] if together else 0.0))
+                load = float(self.loads[j] + (self.loads[i] if together and self.fills else 0.0))
                 if not self._accepts(b, 1 + together, load):
                     continue
                 kept = float(self.towards[i, a] + self.towards[j, b] + together * self.both_ways[i, j])
@@ -164,6 +172,7 @@ class PairPacking:
             self._put(j, best[2])
             return
         # No bin within the load's bound: what is placed stays.
+        self.stuck = True
         for item, at in zip((i, j), before, strict=True):
             if at >= 0:
                 self._put(item, at)

@@ -31,11 +31,17 @@ LABELS = [f"{name}[{i}-{i}]" for i, name in enumerate("abcdef", start=1)]
 TRAFFIC = {(1, 2): 50.0, (2, 3): 40.0, (4, 5): 60.0, (5, 6): 30.0}
 
 
-def decided(tmp_path: Path, workers: list[str], scheduler: str, improvement_pct: float = 0) -> PeriodDecision:
+def decided(
+    tmp_path: Path,
+    workers: list[str],
+    scheduler: str,
+    improvement_pct: float = 0,
+    unchanged_s: float | None = None,
+) -> PeriodDecision:
     experiment: Experiment = load(
         "quick",
         [
-            f"steps.plan=[{{executors: 1, adapt: {{scheduler: '{scheduler}',"
+            f"steps.plan=[{{executors: 1, adapt: {{scheduler: {scheduler},"
             f" improvement_pct: {improvement_pct}}}}}]"
         ],
     )
@@ -44,7 +50,7 @@ def decided(tmp_path: Path, workers: list[str], scheduler: str, improvement_pct:
     seen = observation(plan, TRAFFIC, dict.fromkeys(range(1, 7), 0.1))
     rows = pa.Table.from_pandas(seen.metrics, preserve_index=False).cast(METRICS)
     period = PeriodSeen(expand_steps(experiment)[0], plan, 100.0, 0, 10_000, rows)
-    return StepAdapter(experiment, run)(period)
+    return StepAdapter(experiment, run)(period._replace(unchanged_s=unchanged_s))
 
 
 def test_a_better_plan_is_applied_with_its_reason(tmp_path: Path) -> None:
@@ -83,6 +89,26 @@ def test_a_gain_that_is_too_small_moves_nothing(tmp_path: Path) -> None:
     """Of the chains only f is astray: 30 of 180 tuples cross, and even distances are equal by 20 points."""
     apart = [WORKERS[0]] * 3 + [WORKERS[1]] * 2 + [WORKERS[0]]
     assert decided(tmp_path, apart, "even", 50).decision == "stays"
+
+
+@pytest.mark.parametrize(
+    ("asked", "unchanged_s", "waits"),
+    [
+        ("aniello-online", None, False),  # as in the authors' code, the first change waits for nothing
+        ("aniello-online", 179.9, True),  # their default is 180
+        ("aniello-online", 180.0, False),
+        ("{name: aniello-online, timeout_s: 0}", 1.0, False),
+        ("{name: aniello-online, timeout_s: 60}", 59.0, True),
+        ("traffic-cut", 1.0, False),
+    ],
+)
+def test_a_scheduler_with_a_timeout_is_not_asked_before_it_is_over(
+    tmp_path: Path, asked: str, unchanged_s: float | None, waits: bool
+) -> None:
+    found = decided(tmp_path, list(WORKERS) * 3, asked, unchanged_s=unchanged_s)
+    assert found.decision == ("stays" if waits else "applied"), found.reason
+    assert ("has timeout_s" in found.reason) == waits
+    assert found.figures["between_nodes_tps"] == 180
 
 
 WAITS = """\
@@ -262,7 +288,7 @@ def test_a_tuner_that_fails_declines_the_period(waits: Run, adapt: str, words: s
 
 
 def test_a_scheduler_that_fails_declines_the_period(tmp_path: Path) -> None:
-    found = decided(tmp_path, list(WORKERS) * 3, "faulty_schedulers:Raising")
+    found = decided(tmp_path, list(WORKERS) * 3, "'faulty_schedulers:Raising'")
     assert (found.decision, found.change) == ("declined", None)
     assert "ZeroDivisionError" in found.reason
 

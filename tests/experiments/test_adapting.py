@@ -70,6 +70,18 @@ def test_a_plan_is_applied_while_messages_flow(monkeypatch: pytest.MonkeyPatch) 
     assert world.counts.workers == 1
 
 
+def test_a_period_says_how_old_the_last_change_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for after 10 s, in the first of three periods of 10 s; before that there is none."""
+    ages: list[float | None] = []
+
+    def noting(seen: PeriodSeen) -> PeriodDecision:
+        ages.append(seen.unchanged_s)
+        return gathers(seen)
+
+    adapted_on(AdaptedWorld(2.0), monkeypatch, noting)
+    assert ages == [None, pytest.approx(10, abs=1), pytest.approx(20, abs=1)]
+
+
 def test_numbers_change_with_the_rate_that_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """100/s in the first 10 s; then 2 s of 100/s and 8 s of 200/s, so 180/s; then 200/s.
 

@@ -147,6 +147,65 @@ def test_parameters_outside_their_range_are_refused_by_name() -> None:
         make_scheduler({"name": "aniello-offline", "alfa": 0.5})
 
 
+DISJOINT = {("C1", "C3"): 90.0, ("C2", "C5"): 80.0, ("C4", "C6"): 70.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "slots_used"),
+    [
+        ("aniello-online", {"node-1": 2, "node-2": 2, "node-3": 2}),  # each pair to the least loaded node
+        ("aniello-online-code", {"node-1": 4, "node-2": 2}),  # Node.java: node-1's load is 0 until it is full
+    ],
+)
+def test_nodes_never_fill_in_the_published_code(name: str, slots_used: dict[str, int]) -> None:
+    """Six slots in three pairs. Two nodes are to be used, 3 + (6 - 2 + 1 - 3) = 5 slots at most on one."""
+    source, nodes = running("012345", DISJOINT), nodes_of([6, 6, 6])
+    asked = {"name": name, "beta": 0.0, "delta": 1.0}
+    plan = make_scheduler(asked).propose(SIX, one_each(SIX, 6), nodes, source).plan  # type: ignore[arg-type]
+    assert Counter(w.node for w in plan.workers) == slots_used
+    assert crossing_traffic_tps(plan, source)[1] == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "most"), [("aniello-online", 2), ("aniello-online-code", 3)])
+def test_ackers_count_in_the_published_code(name: str, most: int) -> None:
+    """Six executors on three workers are 2 each, with three ackers 3 (Topology.java)."""
+    nodes, configuration = nodes_of([3]), one_each(SIX, 3, acker=3)
+    plan = make_scheduler("even").propose(SIX, configuration, nodes).plan
+    tasks = {(int(a[1]), int(b[1])): tps for (a, b), tps in TRAFFIC.items()}
+    source = observation(plan, tasks, dict.fromkeys(range(1, 10), 0.1))
+    found = make_scheduler(name).propose(SIX, configuration, nodes, source).plan
+    assert max(len(held - {"__acker"}) for held in by_worker(found).values()) == most
+
+
+def test_the_published_code_gives_up_where_a_slot_is_more_than_a_node_has() -> None:
+    """Two executors of 0.1 cores a slot; a slot of another pair does not count (Node.java)."""
+    source = running("001122", TRAFFIC, cores=0.1)
+    for quota, plans in ((0.2, True), (0.15, False)):
+        nodes = tuple(n.model_copy(update={"cpu_quota_cores": quota}) for n in source.plan.nodes)  # type: ignore[attr-defined]
+        asked = make_scheduler("aniello-online-code")
+        if plans:
+            assert asked.propose(SIX, one_each(SIX, 3), nodes, source)  # type: ignore[arg-type]
+            continue
+        with pytest.raises(SchedulerDeclined, match="no node within capacity_pct takes the next pair"):
+            asked.propose(SIX, one_each(SIX, 3), nodes, source)  # type: ignore[arg-type]
+
+
+def test_the_published_code_changes_a_plan_for_one_that_is_as_good() -> None:
+    """The threshold is met by equal traffic; only less will do by the slides."""
+    source = running("012345", DISJOINT)
+    plan = make_scheduler("aniello-online").propose(SIX, one_each(SIX, 6), source.plan.nodes, source).plan  # type: ignore[attr-defined,arg-type]
+    tasks = {(int(a[1]), int(b[1])): tps for (a, b), tps in DISJOINT.items()}
+    again = observation(plan, tasks, dict.fromkeys(range(1, 7), 0.1))
+    notes = {
+        name: make_scheduler(name).propose(SIX, one_each(SIX, 6), plan.nodes, again).notes
+        for name in ("aniello-online", "aniello-online-code")
+    }
+    assert notes == {
+        "aniello-online": ("the plan in force stays: traffic between nodes would change by +0.0 %",),
+        "aniello-online-code": (),
+    }
+
+
 @given(
     tasks=st.integers(1, 5),
     slots=st.lists(st.integers(0, 4), min_size=1, max_size=5).filter(any),
