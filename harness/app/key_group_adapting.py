@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.errors import UsageError
 from harness.experiments.adapted_periods import AskedChange, PeriodDecision, components_of
 from harness.experiments.adapting import PeriodSeen
+from harness.experiments.key_group_moves import moved_groups
 from harness.experiments.step_settings import AdaptSpec, AskedPlugIn, plug_in_name
 from harness.protocols import Observation, Resource
 from harness.schedulers import make_scheduler
@@ -12,6 +13,7 @@ from harness.schedulers.collocation import collocation_factor
 from harness.schedulers.groups import SendingGroups
 from harness.schedulers.key_groups import GroupMover, read_key_groups
 from harness.schedulers.loads import IntArray
+from harness.schedulers.migration_costs import MadeMove
 from harness.schedulers.plan_costs import PlanCosts, improvement, no_improvement
 
 
@@ -46,7 +48,8 @@ def decide_key_groups(
     SchedulerDeclined
         When the scheduler has no allocation, or nothing says the groups' loads.
     """
-    groups = read_key_groups(source, seen.tables, mover.terms())
+    made = [MadeMove(m.state_bytes, m.pause_ms / 1e3) for m in moved_groups(seen.metrics)]
+    groups = read_key_groups(source, seen.tables, mover.terms(), made)
     sending, problem = groups.sending, groups.sending.problem
     allocation, notes = mover.move_groups(sending)
     problem.require_feasible(allocation)
@@ -54,7 +57,7 @@ def decide_key_groups(
     figures = now.moves | {"load_distance_pct": problem.load_distance(problem.allocation)}
     if sending.traffic_tps.any():
         figures["collocation_factor"] = collocation_factor(sending.traffic_tps, problem.allocation)
-    tables, said = groups.tables_of(allocation), "; ".join(notes)
+    tables, said = groups.tables_of(allocation), "; ".join((*notes, *groups.notes))
     if tables == seen.tables:
         return PeriodDecision("stays", f"every key group stays; {said}", None, figures)
     gain = improvement(now, then, asked.improvement_pct)

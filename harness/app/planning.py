@@ -20,6 +20,9 @@ from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.by_hand import place_by_hand
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
+from harness.schedulers.executor_groups import EXECUTORS_COST_ONE
+from harness.schedulers.key_groups import GroupMover
+from harness.schedulers.migration_costs import MigrationCost
 from harness.storm.deployment import storms_own
 
 BY_HAND = "placement"
@@ -168,6 +171,8 @@ def _check_adapted(adapt: AdaptSpec) -> None:
             )
         if adapt.moves == "key-groups":
             key_group_mover(adapt.scheduler)
+        elif isinstance(asked, GroupMover) and asked.terms().migration_cost is MigrationCost.STATE:
+            raise UsageError(f"adapt.scheduler: {EXECUTORS_COST_ONE}", "add moves: key-groups")
         if adapt.nodes is not None and isinstance(asked, BudgetingScheduler):
             raise UsageError(
                 f"adapt: {adapt.by} may choose numbers of workers itself",

@@ -20,9 +20,12 @@ from harness.schedulers.groups import (
     mark_leaving,
 )
 from harness.schedulers.loads import BoolArray, FloatArray, IntArray, overload_notes
+from harness.schedulers.migration_costs import MigrationCost
 from harness.schedulers.placement import UnplacedExecutor, join_slots, unplaced_executors
 from harness.schedulers.resource_loads import executor_loads, resource_capacity
 from harness.schedulers.traffic import task_traffic
+
+EXECUTORS_COST_ONE = "migration_cost state: moving an executor costs 1; states are those of key groups"
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class BalanceTerms:
         Whose loads are balanced.
     amounts : NodeAmounts
         Of the resources that nodes do not say.
+    migration_cost : MigrationCost
+        How migrations of key groups are counted; those of executors cost 1 each.
     """
 
     max_migration_cost: float
@@ -75,6 +80,7 @@ class BalanceTerms:
     round_mean: bool = False
     resource: Resource = Resource.CPU
     amounts: NodeAmounts = field(default_factory=NodeAmounts)
+    migration_cost: MigrationCost = MigrationCost.GROUPS
 
 
 class ExecutorBalancer(Frozen, ABC):
@@ -87,6 +93,9 @@ class ExecutorBalancer(Frozen, ABC):
     max_migration_cost : float
         Executors, or key groups, that may move (maxMigrCost). The paper gives no value. The default is the
         number of migrations a period that it reports of ALBIC.
+    migration_cost : {"groups", "state"}
+        A key group costs 1 (``groups``), or its pause over the mean one (``state``), by the size of its state
+        and alpha, which the step's own moves tell.
     leaving : tuple of str
         Worker nodes marked for removal, which are emptied as far as the budget allows.
     resource : Resource
@@ -98,6 +107,7 @@ class ExecutorBalancer(Frozen, ABC):
 
     by_traffic: ClassVar[bool] = False
     max_migration_cost: Annotated[float, Field(ge=0)] = 10.0
+    migration_cost: MigrationCost = MigrationCost.GROUPS
     leaving: tuple[str, ...] = ()
     resource: Resource = Resource.CPU
     amounts: NodeAmounts = NodeAmounts()
@@ -114,9 +124,11 @@ class ExecutorBalancer(Frozen, ABC):
         Raises
         ------
         SchedulerDeclined
-            Without a source or its loads, without traffic where that matters, or where no allocation
-            satisfies the constraints.
+            Without a source or its loads, without traffic where that matters, where no allocation satisfies
+            the constraints, or where migrations are to cost by states, which executors have none of.
         """
+        if self.migration_cost is MigrationCost.STATE:
+            raise SchedulerDeclined(EXECUTORS_COST_ONE)
         groups = group_executors(query_plan, configuration, nodes, source, self.terms())
         assert source is not None
         size = len(groups.executors)
@@ -156,7 +168,11 @@ class ExecutorBalancer(Frozen, ABC):
     def terms(self) -> BalanceTerms:
         """Return its terms of balancing."""
         return BalanceTerms(
-            self.max_migration_cost, self.leaving, resource=self.resource, amounts=self.amounts
+            self.max_migration_cost,
+            self.leaving,
+            resource=self.resource,
+            amounts=self.amounts,
+            migration_cost=self.migration_cost,
         )
 
 

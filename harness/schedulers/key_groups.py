@@ -6,7 +6,7 @@ tasks while messages flow. All else that a worker node does stays there, and cou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ from harness.protocols import Observation
 from harness.schedulers.executor_groups import BalanceTerms
 from harness.schedulers.groups import GroupMoves, GroupProblem, SendingGroups, count_downstream, mark_leaving
 from harness.schedulers.loads import FloatArray, IntArray, capacities, read_counts, task_cores
+from harness.schedulers.migration_costs import MadeMove, group_costs
 from harness.schemas import Metric, MetricField
 
 GroupName = tuple[str, int]
@@ -53,18 +54,21 @@ class KeyGroups:
         The first groups of ``sending`` are these. One for each node follows, which stands for all else on the
         node and cannot be moved.
     sending : SendingGroups
-        Loads in hundredths of a core, capacities in cores. Moving a group costs 1. Its nodes are those with
-        executors, by name.
+        Loads in hundredths of a core, capacities in cores. Moving a group costs 1, or 1 on average. Its nodes
+        are those with executors, by name.
     tables : mapping of str to tuple of int
         Routing tables in force.
     task_nodes : mapping of str to array of int
         Node of each task of a component, by position.
+    notes : tuple of str
+        How costs of migrations came about, where they are not 1 each.
     """
 
     names: tuple[GroupName, ...]
     sending: SendingGroups
     tables: RoutingTables
     task_nodes: Mapping[str, IntArray]
+    notes: tuple[str, ...] = ()
 
     def tables_of(self, allocation: IntArray) -> dict[str, tuple[int, ...]]:
         """Return the routing tables of an allocation to nodes.
@@ -90,7 +94,9 @@ class KeyGroups:
         return {name: tuple(table) for name, table in tables.items()}
 
 
-def read_key_groups(source: Observation, tables: RoutingTables, terms: BalanceTerms) -> KeyGroups:
+def read_key_groups(
+    source: Observation, tables: RoutingTables, terms: BalanceTerms, moves: Sequence[MadeMove] = ()
+) -> KeyGroups:
     """Read loads, places and traffic of key groups from a period.
 
     Parameters
@@ -99,6 +105,8 @@ def read_key_groups(source: Observation, tables: RoutingTables, terms: BalanceTe
         Routing tables in force.
     terms : BalanceTerms
         Loads are of the CPU, whatever their resource is.
+    moves : sequence of MadeMove
+        Moves that the step has made, by whose pauses a state's migration is priced.
 
     Raises
     ------
@@ -122,9 +130,10 @@ def read_key_groups(source: Observation, tables: RoutingTables, terms: BalanceTe
     for task, own_cores in cores.items():
         all_loads[node_of[task]] += 100 * own_cores
     rest = np.maximum(all_loads - np.bincount(home, weights=loads, minlength=len(used)), 0.0)
+    costs, note = group_costs(terms.migration_cost, _state_bytes(source, names), moves)
     problem = GroupProblem(
         loads=np.concatenate((loads, rest)),
-        costs=np.concatenate((np.ones(loads.size), np.full(rest.size, np.inf))),
+        costs=np.concatenate((costs, np.full(rest.size, np.inf))),
         allocation=np.concatenate((home, np.arange(rest.size))),
         capacity=capacities([plan.node_names[name] for name in used]),
         leaving=mark_leaving(used, terms.leaving),
@@ -137,7 +146,7 @@ def read_key_groups(source: Observation, tables: RoutingTables, terms: BalanceTe
         downstream=count_downstream(plan.query_plan, [*(name for name, _ in names), *[""] * rest.size]),
         labels=(*(f"{name} {group}" for name, group in names), *(f"the rest of {node}" for node in used)),
     )
-    return KeyGroups(names, sending, tables, task_nodes)
+    return KeyGroups(names, sending, tables, task_nodes, (note,) if note else ())
 
 
 def _loads(source: Observation, names: tuple[GroupName, ...], cores: Mapping[int, float]) -> FloatArray:
@@ -156,6 +165,17 @@ def _loads(source: Observation, names: tuple[GroupName, ...], cores: Mapping[int
         if wall_ns > 0:
             loads[str(component), int(group)] += 100 * cores[task] * wall_ns / of_task_ns[task]
     return np.array(list(loads.values()))
+
+
+def _state_bytes(source: Observation, names: tuple[GroupName, ...]) -> FloatArray:
+    """Return the size of each group's state when it was last reported; 0 where it never was."""
+    rows = read_counts(source, Metric.KEY_GROUP, MetricField.STATE_BYTES)
+    last = dict.fromkeys(names, (0.0, 0.0))
+    columns = (rows["bucket_end_ms"], rows["component"], rows["peer"], rows["value"])
+    for end_ms, component, group, size in zip(*columns, strict=True):
+        name = str(component), int(group)
+        last[name] = max(last[name], (float(end_ms), float(size)))
+    return np.array([size for _, size in last.values()])
 
 
 def _traffic_tps(source: Observation, names: tuple[GroupName, ...], groups: int) -> FloatArray:

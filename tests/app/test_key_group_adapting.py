@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from adapted_steps import move_rows
 from keyed_periods import SENT_TPS, TABLES, keyed_period
 
 from harness.app.adapting import StepAdapter
@@ -24,12 +25,14 @@ def decided(
     scheduler: str,
     improvement_pct: float = 0,
     sent_tps: Mapping[tuple[int, int, int], float] = SENT_TPS,
+    moves: pa.Table | None = None,
 ) -> PeriodDecision:
     adapt = f"{{scheduler: {scheduler}, moves: key-groups, improvement_pct: {improvement_pct}}}"
     experiment = load("albic-live", [f"steps.plan=[{{executors: 4, workers: 4, adapt: {adapt}}}]"])
     run = Run.create(tmp_path, "quick", {"experiment.yaml": ""}, {"started": "2026-01-02T03:04:05"})
     source = keyed_period(sent_tps=sent_tps)
     rows = pa.Table.from_pandas(source.metrics, preserve_index=False).cast(METRICS)
+    rows = rows if moves is None else pa.concat_tables([rows, moves])
     step = expand_steps(experiment)[0]
     return StepAdapter(experiment, run)(PeriodSeen(step, source.plan, 100.0, 0, 10_000, rows, tables=TABLES))
 
@@ -62,6 +65,25 @@ def test_key_groups_stay_without_a_budget(tmp_path: Path) -> None:
     assert found.reason.startswith("every key group stays; load distance 25.00 -> 25.00 points")
 
 
+def test_moves_of_the_step_say_what_a_state_costs(tmp_path: Path) -> None:
+    """Three moves of 110 to 130 bytes paused for 7 ms each: in any state as long, so each group costs 1."""
+    moves = move_rows(1, 2, 3, version=1)
+    asked = "{name: balance, max_migration_cost: 1, migration_cost: state}"
+    found = decided(tmp_path, asked, moves=moves)
+    assert found.decision == "applied"
+    assert found.reason.endswith(
+        "a move pauses its group for 7 ms and 0 ms a MB, by 3 moves; a mean pause costs 1"
+    )
+    assert found.change is not None
+    assert found.change.tables == {"b": (1, 1, 0), "c": (0, 1)}
+
+
+def test_without_moves_each_group_costs_one_and_the_reason_says_so(tmp_path: Path) -> None:
+    found = decided(tmp_path, "{name: balance, max_migration_cost: 1, migration_cost: state}")
+    assert found.decision == "applied"
+    assert found.reason.endswith("each move costs 1: 0 of 3 moves are there to measure alpha by")
+
+
 def test_albic_live_has_the_groups_and_periods_that_its_page_says() -> None:
     """docs/key-groups.md."""
     made = load("albic-live")
@@ -83,6 +105,11 @@ def test_albic_live_has_the_groups_and_periods_that_its_page_says() -> None:
             "resource heap: the loads of key groups are of the CPU",
         ),
         ("albic-live", "{tuner: ds2, moves: key-groups}", "moves: key-groups needs a scheduler"),
+        (
+            "albic-live",
+            "{scheduler: {name: albic, migration_cost: state}}",
+            "migration_cost state: moving an executor costs 1; states are those of key groups",
+        ),
         ("quick", "{scheduler: albic, moves: key-groups}", "adapt.moves: no component has role keyed"),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from keyed_periods import CORES, NODES, TABLES, TOPOLOGY, WALL_NS, WORKERS, keyed_period
 from scheduling import observation, placed
@@ -12,6 +15,7 @@ from harness.schedulers import make_scheduler
 from harness.schedulers.executor_groups import BalanceTerms
 from harness.schedulers.groups import SendingGroups, equal_nodes
 from harness.schedulers.key_groups import GroupMover, KeyGroups, read_key_groups
+from harness.schedulers.migration_costs import MadeMove, MigrationCost
 
 
 def groups(max_migration_cost: float = 9) -> KeyGroups:
@@ -88,6 +92,47 @@ def test_albic_brings_the_pair_with_most_traffic_together() -> None:
     tables = found.tables_of(allocation)
     assert tables["b"][0] == tables["c"][1]
     assert notes[0] == "brings together b 0 and c 1: 25.0% -> 100.0% of traffic stays on a node"
+
+
+STATE_BYTES = {(2, 0): 6e6, (2, 2): 1e6, (3, 1): 1e6, (4, 0): 1e6, (5, 1): 1e6}
+"""By task and group: group 0 of b has six times the others'."""
+IN_PROPORTION = [MadeMove(1e6, 0.02), MadeMove(2e6, 0.04), MadeMove(4e6, 0.08)]
+
+
+def test_a_large_state_is_left_where_it_is_when_states_are_counted() -> None:
+    """Sizes are 10 MB in five groups, so group 0 of b costs 3 and each of the others a half.
+
+    Counted as groups, one move takes it to node-2 (70 and 20 become 40 and 50). A budget of 1 by states has
+    room for two others of 10 points each instead: 50 and 40.
+    """
+    source = keyed_period(state_bytes=STATE_BYTES)
+    terms = BalanceTerms(1, migration_cost=MigrationCost.STATE)
+    found = read_key_groups(source, TABLES, terms, IN_PROPORTION)
+    assert found.sending.problem.costs.tolist() == pytest.approx([3, 0.5, 0.5, 0.5, 0.5, np.inf, np.inf])
+    allocation, _ = mover("balance").move_groups(found.sending)
+    assert found.tables_of(allocation) == {"b": (0, 1, 1), "c": (1, 1)}
+    assert found.notes == (
+        "a move pauses its group for 0 ms and 20 ms a MB, by 3 moves; a mean pause costs 1",
+    )
+    assert read_key_groups(source, TABLES, BalanceTerms(1), IN_PROPORTION).notes == ()
+
+
+def test_a_state_has_the_size_that_it_was_last_reported_with() -> None:
+    source = keyed_period(state_bytes=STATE_BYTES)
+    older = source.metrics[source.metrics["field"] == "state_bytes"].assign(bucket_end_ms=500, value=9e9)
+    both = replace(source, metrics=pd.concat([source.metrics, older], ignore_index=True))
+    terms = BalanceTerms(1, migration_cost=MigrationCost.STATE)
+    costs = read_key_groups(both, TABLES, terms, IN_PROPORTION).sending.problem.costs
+    assert costs[:2].tolist() == pytest.approx([3, 0.5])
+
+
+def test_executors_have_no_states_to_count() -> None:
+    source = keyed_period()
+    plan = source.plan
+    with pytest.raises(SchedulerDeclined, match="migration_cost state: moving an executor costs 1"):
+        make_scheduler({"name": "balance", "migration_cost": "state"}).propose(
+            plan.query_plan, plan.configuration(), plan.nodes, source
+        )
 
 
 def test_a_node_without_a_task_of_a_keyed_component_is_named() -> None:

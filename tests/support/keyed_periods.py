@@ -31,6 +31,7 @@ def keyed_period(
     workers: Mapping[str, str] = WORKERS,
     wall_ns: Mapping[tuple[int, int], float] = WALL_NS,
     sent_tps: Mapping[tuple[int, int, int], float] = SENT_TPS,
+    state_bytes: Mapping[tuple[int, int], float] | None = None,
 ) -> Observation:
     """What the topology's tasks report, on these workers."""
     plan = placed(TOPOLOGY, NODES, workers)
@@ -39,6 +40,10 @@ def keyed_period(
     rows += [
         _row(plan, "key_group_sent", t, "c", f"{sender}>{receiver}", "count", tps * seen.interval_s)
         for (t, sender, receiver), tps in sent_tps.items()
+    ]
+    rows += [
+        _row(plan, "key_group", t, "", str(g), "state_bytes", size)
+        for (t, g), size in (state_bytes or {}).items()
     ]
     return replace(seen, metrics=pd.concat([seen.metrics, pd.DataFrame(rows)], ignore_index=True))
 
