@@ -22,7 +22,7 @@ _WRITTEN = (
     *("value", "actual", "relative_error", "error_over_noise"),
 )
 _JUDGED: Mapping[str, str] = {"subject": "", "statistic": "mean", "protocol": "ours", "verdict": "judged"}
-"""What rows that are written have: they are of means of the whole topology."""
+"""Rows that are written: means of the whole topology."""
 
 
 def evaluation_id(run: Run) -> str:
@@ -68,7 +68,7 @@ def _rows(run: Run) -> Iterator[dict[str, object]]:
 
 
 def _unit(measure: str) -> str:
-    """Return what ends the name of a property that is such a measure.
+    """Return the unit of a measure, as it ends a name.
 
     Examples
     --------
