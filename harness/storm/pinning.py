@@ -16,7 +16,7 @@ class PlanFolder(Protocol):
         """Put a topology's plan file (``harness.storm.pinned_plans``) where Nimbus' scheduler reads it."""
 
     def unpin(self, topology: str) -> None:
-        """Take a topology's plan file away; executors stay where they are until something moves them."""
+        """Take a topology's plan file away, if there is one; executors stay until something moves them."""
 
 
 class Pinning:
@@ -33,6 +33,7 @@ class Pinning:
         self._folder = folder
         self._topology = topology
         self._generation = 0
+        self._file_there = True  # for all that is known: a command before this one may have left it
         self.placement: AskedPlacement | None = None
 
     def ask(self, placement: AskedPlacement | None) -> None:
@@ -40,8 +41,9 @@ class Pinning:
         if placement is not None:
             self._generation += 1
             self._folder.pin(self._topology, plan_text(self._generation, placement.workers))
-        elif self.placement is not None:
+        elif self._file_there:
             self._folder.unpin(self._topology)
+        self._file_there = placement is not None
         self.placement = placement
 
     def in_force(self, scheduling: str, plan: Callable[[], PhysicalPlan]) -> bool:

@@ -47,6 +47,12 @@ def test_every_placement_has_a_generation_of_its_own(folder: Folder) -> None:
     pinning.ask(None)  # there is none to take away
 
 
+def test_a_file_that_an_earlier_command_left_is_taken_away(folder: Folder) -> None:
+    folder.texts["t"] = "left"
+    Pinning(folder, "t").ask(None)
+    assert folder.texts == {}
+
+
 def test_a_placement_is_in_force_when_status_and_plan_say_so(folder: Folder) -> None:
     plan, other = placed(PLAN, 2), placed(PLAN, 2, first=1)
     pinning, size = Pinning(folder, "t"), len(plan.executors)

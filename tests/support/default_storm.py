@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import psutil
 import waiting
+from submitted import workers_of
 
 from harness.backends.kafka.client import Topics
 from harness.errors import ClusterError
@@ -21,6 +23,7 @@ from harness.machine import server_config
 from harness.machine.server_process import kafka_answers
 from harness.machine.servers import ServerHomes
 from harness.storm.nimbus import Nimbus
+from harness.storm.topology_state import Ranges, Slot
 
 NIMBUS, KAFKA = "localhost:6627", "localhost:9092"
 until = partial(waiting.until, within_s=180.0)
@@ -28,13 +31,25 @@ SLOTS = 4
 """What a supervisor offers when nobody says otherwise: ports 6700 to 6703."""
 
 
-def require_untouched(nimbus: Nimbus, name: str, uptimes_s: Mapping[str, int]) -> None:
+class SeenTopology(NamedTuple):
+    """Executors by slot, and the workers' processes, each of which is told from a later one of its number."""
+
+    slots: Mapping[Slot, Ranges]
+    processes: frozenset[psutil.Process]
+
+    @classmethod
+    def of(cls, nimbus: Nimbus, name: str) -> Self:
+        """Look at a topology, which has workers."""
+        seen = cls(nimbus.topology(name).slots(), frozenset(workers_of(name)))
+        assert seen.processes, f"there is no process of {name}"
+        return seen
+
+
+def require_untouched(nimbus: Nimbus, name: str, before: SeenTopology) -> None:
     """Fail unless a topology is alone on the cluster, in the workers that it had, and no topic is left."""
     alone = "the run's topology is gone"  # which Nimbus removes after it has taken the request
     until(lambda: set(nimbus.cluster_summary().topologies) == {name}, alone)
-    after = nimbus.topology(name).uptimes_s()
-    assert after.keys() == uptimes_s.keys()
-    assert all(after[slot] > uptimes_s[slot] for slot in uptimes_s)  # none was started again
+    assert SeenTopology.of(nimbus, name) == before
     with Topics(KAFKA) as topics:  # which a broker deletes after it has taken the request
         until(lambda: topics.names() == frozenset(), "the run's topics are gone")
 

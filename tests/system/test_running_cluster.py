@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from default_storm import KAFKA, NIMBUS, SLOTS, default_storm, require_untouched
+from default_storm import KAFKA, NIMBUS, SLOTS, SeenTopology, default_storm, require_untouched
 from foreign_jars import compiled
 from harness_command import harness
 
@@ -71,7 +71,7 @@ def test_schedulers_are_refused_where_nimbus_has_its_own() -> None:
 
 def test_a_run_is_measured_and_leaves_the_cluster_as_it_was(nimbus: Nimbus, tmp_path: Path) -> None:
     """Whether the machine was quiet enough for a valid step is not asked; all that is measured is there."""
-    workers = nimbus.topology(OTHERS).uptimes_s()
+    before = SeenTopology.of(nimbus, OTHERS)
     plan = "steps.plan=[{executors: 1, workers: 1}, {executors: 2, workers: 2}]"
     status, result, said = harness("run", "quick", *options(*SHORT, plan), "--runs", str(tmp_path))
     assert status in (0, 3, 4), said
@@ -85,4 +85,4 @@ def test_a_run_is_measured_and_leaves_the_cluster_as_it_was(nimbus: Nimbus, tmp_
         assert quality.plan_as_asked.ok, quality.plan_as_asked.detail
         assert quality.ledger.balanced, quality.ledger.reason
         assert quality.metrics.ok, quality.metrics.detail
-    require_untouched(nimbus, OTHERS, workers)
+    require_untouched(nimbus, OTHERS, before)

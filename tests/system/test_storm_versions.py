@@ -1,7 +1,7 @@
-"""A step on clusters of older Storms, as somebody else would start them, with somebody's topology that stays.
+"""A step and a plan on clusters of older Storms that somebody else would start, beside somebody's topology.
 
-The newest of 2.8 is measured so in ``test_running_cluster.py``, by command. Here the campaign is called:
-models and report know nothing of the cluster's version.
+The newest of 2.8 is measured so in ``test_running_cluster.py``, by command, and given plans in
+``test_submitted.py``. Here the campaign is called: models and report know nothing of the cluster's version.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from default_storm import KAFKA, NIMBUS, default_storm, require_untouched
+from default_storm import KAFKA, NIMBUS, SeenTopology, default_storm, require_untouched
 from foreign_jars import compiled
 from other_storms import VERSIONS, install
 
@@ -58,7 +58,7 @@ def test_a_step_is_measured_and_leaves_the_cluster_as_it_was(
     nimbus: Nimbus, server_homes: ServerHomes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whether the machine was quiet enough for a valid step is not asked; all that is measured is there."""
-    workers = nimbus.topology(OTHERS).uptimes_s()
+    before = SeenTopology.of(nimbus, OTHERS)
     experiment = as_found(load("quick", SHORT))
     kept = Run.create(tmp_path, experiment.name, files(experiment), campaigning.environment(experiment))
     campaigning.measure(experiment, kept, server_homes, unwatched, quiet)
@@ -70,4 +70,4 @@ def test_a_step_is_measured_and_leaves_the_cluster_as_it_was(
     assert quality.ledger.balanced, quality.ledger.reason
     assert quality.metrics.ok, quality.metrics.detail
     assert not [said for said in caplog.messages if "was not tried" in said]
-    require_untouched(nimbus, OTHERS, workers)
+    require_untouched(nimbus, OTHERS, before)

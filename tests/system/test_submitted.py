@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from chromium import chromium
-from default_storm import KAFKA, NIMBUS, OthersStorm, default_storm, until
+from default_storm import SLOTS, OthersStorm, SeenTopology, default_storm, until
 from foreign_jars import compiled
 from harness_command import harness, serving
 from influx_rows import bucket_of
+from kept_topology import CAUTIOUS, CLUSTER, GUESSES, HOPEFUL, NAME, SEASON_S, KeptTopology, submission
 from playwright.sync_api import Browser, expect
 from submitted import rebalanced, workers_of
 from watched_page import SCREENS, WatchedPage, screen_of
@@ -33,25 +35,26 @@ from harness.storm.nimbus import Nimbus
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1500)]
 
-CLUSTER = f"{{kind: running, nimbus: '{NIMBUS}', kafka: '{KAFKA}'}}"
-NAME = "kept-here"
-SEASON_S = 20.0
-"""Of this traffic in name only; it is seen twice within a minute."""
+OTHERS = "somebody-elses"
 
 
 @dataclass(frozen=True)
 class Place:
-    """A cluster of Storm's defaults, an InfluxDB, and a topology that was submitted to stay."""
+    """A cluster of Storm's defaults: somebody's topology, one that was submitted to stay, its InfluxDB."""
 
     storm: OthersStorm
     store: InfluxStore
-    topology: SubmittedTopology
+    kept: KeptTopology
     jar: Path
-    said: str
+    others: SeenTopology
 
     @property
     def nimbus(self) -> Nimbus:
         return self.storm.nimbus
+
+    @property
+    def topology(self) -> SubmittedTopology:
+        return self.kept.topology
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +66,14 @@ def place(
     jar = compiled("Foreign.java", server_homes, tmp_path_factory.mktemp("jar"))
     folder = tmp_path_factory.mktemp("submitted")
     with default_storm(server_homes, home) as storm, pytest.MonkeyPatch.context() as patch:
+        storm.submit_foreign(jar, OTHERS)
+        others = SeenTopology.of(storm.nimbus, OTHERS)
         patch.setenv("INFLUXDB_TOKEN", token)
-        status, result, said = harness(*submission(jar, influx_server, folder))
+        status, result, said = harness(*submission(jar, influx_server.url, folder))
         assert status == 0, said
-        topology = SubmittedTopology(Path(str(result["submitted"])))
+        kept = KeptTopology(SubmittedTopology(Path(str(result["submitted"]))), storm.nimbus)
         with InfluxStore(bucket_of(influx_server), token, NAME) as store:
-            yield Place(storm, store, topology, jar, said)
+            yield Place(storm, store, kept, jar, others)
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +82,12 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
-def submission(jar: Path, influx: InfluxServer, folder: Path) -> list[str]:
-    main = ["--main", "Foreign", "--args", "{name}", "--args", "once", "--name", NAME]
-    where = ["--cluster", CLUSTER, "--metrics-url", influx.url, "--submitted", str(folder)]
-    return ["submit", str(jar), *main, *where, "--bucket-s", "1", "--season-s", str(SEASON_S)]
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands are given: plans and a module of models are there."""
+    (tmp_path / "guesses.py").write_text(GUESSES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def test_the_topology_stays_and_its_metrics_arrive(place: Place) -> None:
@@ -104,12 +111,12 @@ def test_the_topology_stays_and_its_metrics_arrive(place: Place) -> None:
 def test_a_name_in_use_and_a_jar_without_the_class_are_one_line(
     place: Place, influx_server: InfluxServer, tmp_path: Path
 ) -> None:
-    status, result, _ = harness(*submission(place.jar, influx_server, tmp_path))
+    status, result, _ = harness(*submission(place.jar, influx_server.url, tmp_path))
     assert (status, str(result["error"])) == (
         1,
         f"topology name {NAME} is in use: kill that topology first",
     )
-    given = submission(place.jar, influx_server, tmp_path)
+    given = submission(place.jar, influx_server.url, tmp_path)
     given[given.index("Foreign")] = "Nobody"
     status, result, _ = harness(*given)
     assert status == 2
@@ -118,66 +125,43 @@ def test_a_name_in_use_and_a_jar_without_the_class_are_one_line(
     assert place.nimbus.topology(NAME).status == "ACTIVE"
 
 
-GUESSES = """
-from harness.protocols import Estimate, Prediction
-from harness.schemas import Measure
-
-def guess(value, high):
-    mean = Estimate(Measure.ACK, "mean", value, low=0.0, high=high)
-    return lambda source, proposed, settings, rate_tps: Prediction((mean,))
-
-hopeful, cautious = guess(1e-7, 2e-7), guess(1.0, 1e9)
-"""
-"""A model that nothing is as fast as, and one that nothing is slower than."""
-SHORT = ("--observe-s", "10", "--burn-in-s", "15", "--interval-s", "10")
-
-
-def test_a_plan_is_tried_applied_and_taken_back(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_is_tried_applied_and_taken_back(place: Place, folder: Path) -> None:
     """Where the measured mean is above what a model says, the plan before is in force again."""
-    (tmp_path / "guesses.py").write_text(GUESSES)
-    monkeypatch.chdir(tmp_path)
-    topology = place.topology
-
-    def apply(plan: str, *options: str) -> tuple[int, dict[str, object], str]:
-        (tmp_path / "plan.yaml").write_text(plan)
-        place_of = ["--topology", NAME, "--submitted", str(topology.path.parent), "--cluster", CLUSTER]
-        until(lambda: min(place.nimbus.topology(NAME).uptimes_s().values()) > 15, "workers are old enough")
-        return harness("apply", "plan.yaml", *place_of, *SHORT, *options)
-
-    def counts() -> dict[str, int]:
-        return dict(topology.plan.plan.configuration().executors)
-
-    before = counts()
+    topology, apply, before = place.topology, partial(place.kept.apply, folder), place.kept.counts()
+    theirs = next(iter(workers_in(place.others)))
+    everywhere = {e.label: theirs for e in topology.plan.plan.executors}
     for plan, said in (
         ("{executors: {nobody: 1}}", "there is no component nobody"),
         ("{executors: {twice: 2}, from: {'twice[1-1]': 'localhost:1'}}", "is not the one that it was"),
         (f"{{executors: {{twice: {before['twice']}}}}}", "has that plan already"),
+        (f"{{workers: {SLOTS}}}", f"{SLOTS - 1} slots of the cluster are left for {NAME}, not {SLOTS}"),
+        (json.dumps({"placement": everywhere}), "places no executor where a plan says"),
     ):
         status, result, _ = apply(plan)
         assert status == 2, result
         assert said in str(result["error"])
-    everywhere = {e.label: "localhost:6701" for e in topology.plan.plan.executors}
-    status, result, _ = apply(json.dumps({"placement": everywhere}))
-    assert (status, "places no executor where a plan says" in str(result["error"])) == (2, True)
 
-    status, tried, said = apply("{executors: {twice: 2}}", "--model", "guesses:cautious", "--dry-run")
+    status, tried, said = apply("{executors: {twice: 2}}", *CAUTIOUS, "--dry-run")
     assert status == 0, said
     assert isinstance(tried["before_ms"], float)
-    assert (counts(), topology.applied) == (before, ())
+    assert (place.kept.counts(), topology.applied) == (before, ())
 
-    status, kept, said = apply("{executors: {twice: 2}}", "--model", "guesses:cautious", "--keep")
+    status, kept, said = apply("{executors: {twice: 2}}", *CAUTIOUS, "--keep")
     assert (status, kept["outcome"]) == (0, "kept"), said
     assert isinstance(kept["measured_ms"], float)
-    assert counts() == {**before, "twice": 2}
+    assert place.kept.counts() == {**before, "twice": 2}
 
-    status, back, said = apply("{executors: {twice: 3}, workers: 2}", "--model", "guesses:hopeful")
+    status, back, said = apply("{executors: {twice: 3}, workers: 2}", *HOPEFUL)
     assert (status, back["outcome"]) == (3, "taken back"), said
-    assert counts() == {**before, "twice": 2}
+    assert place.kept.counts() == {**before, "twice": 2}
     assert [record.outcome for record in topology.applied] == ["kept", "taken back"]
     assert [p.seen for p in topology.plans] == ["submitted", "applied", "applied", "taken back"]
     assert len(place.nimbus.topology(NAME).slots()) == 1
+
+
+def workers_in(seen: SeenTopology) -> set[str]:
+    """Return the labels of a topology's workers."""
+    return {f"{address}:{port}" for address, port in seen.slots}
 
 
 def test_a_plan_that_somebody_else_changed_is_kept_first(place: Place, tmp_path: Path) -> None:
@@ -206,7 +190,7 @@ def require_answered(place: Place) -> None:
         httpx.Client(base_url=url, timeout=120) as ask,
     ):
         current = f"/model/topology/storm/current/{NAME}"
-        until(lambda: min(place.nimbus.topology(NAME).uptimes_s().values()) > 15, "workers are old enough")
+        place.kept.wait_for_age()
         (answer,) = ask.get(current).json().values()
         assert answer["submitted"] == NAME
         assert {row["executor"] for row in answer["tasks"]} == receiving
@@ -297,10 +281,10 @@ def test_a_plain_rebalance_is_asked_about(place: Place) -> None:
     def ask(service: str, target_ms: float) -> None:
         settings = {"url": service, "target.ms": target_ms, "patience.ms": PATIENCE_MS}
         given = {f"harness.ask.{key}": value for key, value in settings.items()}
-        log = place.storm.home / "Nimbus.log"
-        before = log.read_text().count("asked about rebalances")
+        log, of_it = place.storm.home / "Nimbus.log", f"asked about rebalances of {NAME}-"
+        before = log.read_text().count(of_it)
         place.storm.restart_nimbus(jars() / "instrumentation.jar", {"storm.scheduler": ASKING, **given})
-        until(lambda: log.read_text().count("asked about rebalances") > before, "Nimbus has seen what runs")
+        until(lambda: log.read_text().count(of_it) > before, "Nimbus has seen what runs")
 
     def rebalance(workers: int, said: str) -> str:
         nimbus.rebalance(NAME, TopologyConfiguration(executors={}, workers=workers))
@@ -325,3 +309,8 @@ def test_a_plain_rebalance_is_asked_about(place: Place) -> None:
         ask(service, target_ms=1e9)
         rebalance(few, "asked: applied: mean of at most ")
         until(lambda: len(nimbus.topology(NAME).slots()) == few, "the plan that was asked about is in force")
+
+
+def test_somebody_elses_topology_was_touched_by_none_of_it(place: Place) -> None:
+    """It has the executors, in the worker processes, that it had before anything was submitted beside it."""
+    assert SeenTopology.of(place.nimbus, OTHERS) == place.others

@@ -114,6 +114,7 @@ class StandingTopology:
             raise UsageError(f"{self._name} has that plan already")
         if asked.placement:
             self._cluster.require_pinning()
+        self._cluster.require_room(self._name, proposed, placed=bool(asked.placement))
         youngest_s = min(self._cluster.nimbus.topology(self._name).uptimes_s().values(), default=0)
         if youngest_s < self._times.observe_s:
             what = f"a worker has run for {youngest_s} s only, and {self._times.observe_s:g} s are read"
@@ -141,26 +142,28 @@ class StandingTopology:
         if other := differences(labels(foreseen.running), self._deployment.plan()):
             raise UsageError(f"the plan in force has changed meanwhile: {other}", "let it be predicted again")
         asked_ms, outlook = now_ms(), foreseen.outlook
+        placed = bool(asked.placement)
+        placed_back = placed or self._cluster.pinned(self._name)
         measured, trouble = None, ""
         try:
-            self._bring("applied", foreseen.proposed, placed=bool(asked.placement))
+            self._bring("applied", foreseen.proposed, placed=placed)
             measured = self._measure(foreseen.proposed, report)
         except HarnessError as error:
             trouble = str(error)
         except BaseException:  # told to stop: nobody knows how good it is
-            self._bring("taken back", foreseen.running, placed=bool(asked.placement))
+            self._bring("taken back", foreseen.running, placed=placed_back)
             raise
         why = trouble or _shortcoming(measured, outlook.high_ms)
         taken_back = bool(why) and not keep
         if taken_back:
             try:
-                self._bring("taken back", foreseen.running, placed=bool(asked.placement))
+                self._bring("taken back", foreseen.running, placed=placed_back)
             except HarnessError as error:
                 taken_back, why = False, f"{why}; the plan before did not come back: {error}"
         record = TrackRecord(
             at_epoch_ms=asked_ms,
             asked=configuration_of(foreseen.proposed),
-            placed=bool(asked.placement),
+            placed=placed,
             model=model,
             rate_tps=outlook.source.rate_tps,
             before_ms=outlook.before_ms,
