@@ -253,8 +253,8 @@ class NetworkBuilder:
         probed = self.prepared.times.network_ms
         nodes = sorted({node for node, _ in self.layout.workers})
         return tuple(
-            f"no round trip between {one} and {other} was measured: {usual_way(probed).mean_ms:.3g} ms one way"
-            " are assumed, the median of the known ones"
+            f"no round trip between {one} and {other} was measured: {usual_way(probed).mean_ms:.3g} ms one"
+            " way are assumed, the median of the known ones"
             for one, other in combinations(nodes, 2)
             if probed and (one, other) not in probed
         )
