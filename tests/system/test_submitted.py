@@ -27,6 +27,7 @@ from harness.app.submitted.plan_file import labels
 from harness.app.submitted.submitting import configuration_of
 from harness.backends.influxdb.server import InfluxServer
 from harness.backends.influxdb.store import InfluxStore
+from harness.backends.running.standing import FOLDER, PINNING, SCHEDULER
 from harness.machine import secret_files
 from harness.machine.servers import ServerHomes
 from harness.plans import TopologyConfiguration
@@ -258,6 +259,38 @@ def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Brow
             assert watched.serious() == []
             assert watched.wrong == []
             context.close()
+
+
+def test_a_placement_is_applied_executor_by_executor_and_comes_back(place: Place, folder: Path) -> None:
+    """Nimbus is given one jar and the lines of docs/service.md.
+
+    Counts that are applied after it, and are too slow, are taken back to the placement.
+    """
+    plans = place.storm.home / "plans"
+    plans.mkdir()
+    place.storm.restart_nimbus(jars() / "instrumentation.jar", {SCHEDULER: PINNING, FOLDER: str(plans)})
+    before, (theirs,) = place.kept.in_force(), workers_in(place.others)
+    nodes, own = place.topology.plan.plan.nodes, set(before.values())
+    free = next(f"{n.name}:{p}" for n in nodes for p in n.slots if f"{n.name}:{p}" not in {*own, theirs})
+
+    def moved(worker: str) -> dict[str, str]:
+        return {label: worker if label.startswith("twice[") else at for label, at in before.items()}
+
+    status, result, _ = place.kept.apply(folder, json.dumps({"placement": moved(theirs)}))
+    assert status == 2, result
+    assert f"slot {theirs} is in use by {OTHERS}" in str(result["error"])
+
+    asked = json.dumps({"placement": moved(free)})
+    status, kept, said = place.kept.apply(folder, asked, *CAUTIOUS, burn_in_s=5)
+    assert (status, kept["outcome"], kept["placed"]) == (0, "kept", True), said
+    assert isinstance(kept["measured_ms"], float)
+    assert place.kept.in_force() == moved(free)
+
+    status, back, said = place.kept.apply(folder, "{executors: {twice: 1}}", *HOPEFUL, burn_in_s=5)
+    assert (status, back["outcome"], back["placed"]) == (3, "taken back", False), said
+    assert [p.seen for p in place.topology.plans[-3:]] == ["applied", "applied", "taken back"]
+    assert place.topology.plans[-2].plan.configuration().executors["twice"] == 1
+    assert place.kept.in_force() == moved(free)
 
 
 ASKING = "harness.storm.cluster.AskingScheduler"
