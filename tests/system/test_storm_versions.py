@@ -1,7 +1,7 @@
-"""A step and a plan on clusters of older Storms that somebody else would start, beside somebody's topology.
+"""A step on clusters of older Storms, as somebody else would start them, with somebody's topology that stays.
 
-The newest of 2.8 is measured so in ``test_running_cluster.py``, by command, and given plans in
-``test_submitted.py``. Here the campaign is called: models and report know nothing of the cluster's version.
+The newest of 2.8 is measured so in ``test_running_cluster.py``, by command. Here the campaign is called:
+models and report know nothing of the cluster's version.
 """
 
 from __future__ import annotations
