@@ -15,7 +15,7 @@ class FullSubject(BaseModel):
     """An executor or worker node, and the rate in messages a second at which it has no time left."""
 
     subject: str
-    max_rate_tps: float
+    max_rate_tps: float | None
 
 
 class ProposedPlan(BaseModel):
@@ -50,7 +50,7 @@ class ProposedPlan(BaseModel):
             "workers": self.workers,
             "moved": self.executors_moved,
             "restarted": self.workers_restarted,
-            "full": self.limits[0] if self.limits else None,
+            "full": next((limit for limit in self.limits if limit.max_rate_tps is not None), None),
         }
 
 

@@ -9,8 +9,8 @@ from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
 from harness.plans import Frozen, PhysicalPlan
 from harness.protocols import Estimate, Observation, PredictionStatus, Settings, Tuner, TuningProposal
+from harness.schedulers.limits import MOST_LIMITS, PlanLimit, plan_limits
 from harness.schedulers.plan_costs import executors_moved, workers_restarted
-from harness.schedulers.side_by_side import PlanLimit, plan_limits
 from harness.schemas import LATENCIES, Measure
 from harness.tuning.placement import Placement, deal_evenly
 
@@ -72,7 +72,7 @@ class PredictedProposal(Frozen):
             "predicted": self.predicted.model_dump(mode="json") if self.predicted else None,
             "executors_moved": self.executors_moved,
             "workers_restarted": self.workers_restarted,
-            "limits": [vars(limit) for limit in self.limits],
+            "limits": [vars(limit) for limit in self.limits[:MOST_LIMITS]],
             "decisions": decisions,
         }
 
@@ -154,7 +154,7 @@ class TuningTable:
             return _declined(why), ()
         estimates = prepared.predict(plan, settings, self.rate_tps).estimates
         whole = performance({(e.measure, e.statistic): e for e in estimates if not e.subject})
-        return whole, plan_limits(plan, estimates, self.rate_tps)
+        return whole, plan_limits(plan, estimates, self.source, self.rate_tps)
 
 
 def _declined(why: ModelDeclined) -> PredictedPerformance:
