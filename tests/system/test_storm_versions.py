@@ -12,12 +12,17 @@ from pathlib import Path
 import pytest
 from default_storm import KAFKA, NIMBUS, SeenTopology, default_storm, require_untouched
 from foreign_jars import compiled
+from harness_command import harness
+from kept_topology import CAUTIOUS, GUESSES, NAME, KeptTopology, submission
 from other_storms import VERSIONS, install
 
 from harness.app import campaigning
 from harness.app.clusters import as_found
+from harness.app.submitted.folder import SubmittedTopology
+from harness.backends.influxdb.server import InfluxServer
 from harness.experiments.contracts import unwatched
 from harness.experiments.loading import files, load
+from harness.machine import secret_files
 from harness.machine.servers import ServerHomes, quiet
 from harness.runs import Run
 from harness.storm.nimbus import Nimbus
@@ -70,4 +75,31 @@ def test_a_step_is_measured_and_leaves_the_cluster_as_it_was(
     assert quality.ledger.balanced, quality.ledger.reason
     assert quality.metrics.ok, quality.metrics.detail
     assert not [said for said in caplog.messages if "was not tried" in said]
+    require_untouched(nimbus, OTHERS, before)
+
+
+def test_a_topology_is_left_there_and_given_another_plan(
+    nimbus: Nimbus,
+    server_homes: ServerHomes,
+    influx_server: InfluxServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By command; the plan is kept, as nothing is slower than the model says."""
+    before = SeenTopology.of(nimbus, OTHERS)
+    (tmp_path / "guesses.py").write_text(GUESSES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INFLUXDB_TOKEN", secret_files.read(influx_server.token_file))
+    jar = compiled("Foreign.java", server_homes, tmp_path)
+    status, result, said = harness(*submission(jar, influx_server.url, tmp_path / "submitted"))
+    assert status == 0, said
+    kept = KeptTopology(SubmittedTopology(Path(str(result["submitted"]))), nimbus)
+    assert kept.topology.facts.storm_version == nimbus.cluster_summary().version
+    first = kept.counts()
+    status, record, said = kept.apply(tmp_path, "{executors: {twice: 2}, workers: 2}", *CAUTIOUS, burn_in_s=5)
+    assert (status, record["outcome"]) == (0, "kept"), said
+    assert isinstance(record["before_ms"], float)
+    assert isinstance(record["measured_ms"], float)
+    assert kept.counts() == {**first, "twice": 2}
+    nimbus.kill(NAME)
     require_untouched(nimbus, OTHERS, before)
