@@ -257,6 +257,9 @@ def test_the_table_predicts_each_proposal_as_the_model_does(ramp: Observation) -
         "workers",
         "batching",
         "predicted",
+        "executors_moved",
+        "workers_restarted",
+        "limits",
         "decisions",
     ]
     json.dumps(row.as_json(), allow_nan=False)
