@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+SLOW_MS = 60_000
+"""How long a page may take on a busy machine; a page's own default is 5 s."""
 
 
 @contextmanager
@@ -24,6 +26,7 @@ def chromium(what: str) -> Iterator[Browser]:
             pytest.fail(said)
         pytest.skip(said)
     with sync_playwright() as play:
+        expect.set_options(timeout=SLOW_MS)
         opened = play.chromium.launch(executable_path=program, args=list(QUIET))
         yield opened
         opened.close()

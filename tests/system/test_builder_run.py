@@ -25,7 +25,7 @@ from harness.runs import Run
 
 pytestmark = pytest.mark.system
 
-MEASURE = short_measure(burn_in_s=5, least_s=5)
+MEASURE = {**short_measure(burn_in_s=5, least_s=5), "attempts": 1}
 TINY = {
     **short_experiment("tiny", MEASURE, tasks=2, ackers=1, slots_per_node=1),
     "steps": {"plan": [{"executors": 1}]},
@@ -38,6 +38,7 @@ def test_an_experiment_waits_its_turn_and_is_measured_from_the_page(
 ) -> None:
     if reason := sandbox.obstacle():
         pytest.skip(f"no sandbox on this machine: {reason}")
+    (tmp_path / "runs").mkdir()
     file = tmp_path / "tiny.yaml"
     file.write_text(json.dumps(TINY))  # JSON is YAML
     # The tests live in a sandbox; the run, as its user's would, makes one of its own.
