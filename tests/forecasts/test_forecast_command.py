@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
+from forecast_command import ask, last_line
 from made_traffic import seasonal_trace, send_times_s
 from matplotlib.image import imread
 
 from harness.analysis.figures.forecast_figure import ForecastPanel, draw_forecasts
 from harness.app.forecasting import read_subjects
-from harness.cli import main
 from harness.errors import UsageError
 from harness.forecasts import FORECASTERS
 from harness.forecasts.alerting import find_alerts, forecast_subjects, read_limits
@@ -26,15 +23,6 @@ from harness.runs import Run
 
 RUN = next((Path(__file__).resolve().parents[2] / "reports" / "runs" / "loaded-ramp").glob("*"))
 RATES = ["component", "task", "stream", "bucket_end_ms", "value"]
-
-
-def ask(*typed: object) -> Result:
-    return CliRunner().invoke(main, ["forecast", *map(str, typed), "--json"])
-
-
-def last_line(done: Result) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from click.testing import CliRunner, Result
+from forecast_command import ask, last_line
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.app.forecasting import read_key_counts
-from harness.cli import main
 from harness.forecasts.key_shares import KeyCounts, forecast_key_shares
 from harness.runs import Run, read_table
 
@@ -108,15 +105,6 @@ def test_no_whole_season_and_buckets_that_are_too_long_are_declined() -> None:
     long = KeyCounts("made", made.keys, made.time_s, made.key, made.count, 0.0, made.end_s, bucket_s=20.0)
     found = forecast_key_shares(long, SEASON_S, most=1)
     assert found.reason == "a season of 120 s has less than 12 buckets of 20 s"
-
-
-def ask(*typed: object) -> Result:
-    return CliRunner().invoke(main, ["forecast", *map(str, typed), "--json"])
-
-
-def last_line(done: Result) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
 
 
 @pytest.fixture(scope="module")

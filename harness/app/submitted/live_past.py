@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,8 @@ BUCKETS = 720
 AT_ONCE_S = 6 * 3600.0
 """Longest time that is read at once."""
 MOST_TOPOLOGIES = 8
-"""Whose past is kept in memory."""
+"""Whose rows and past are kept in memory."""
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,22 @@ class SpoutPast:
     rows: pa.Table
     span: RowSpan
     bucket_s: float
+
+
+def keep_newest(kept: OrderedDict[str, Kept], key: str, value: Kept) -> None:
+    """Keep the newest reading of a topology; the topology that nobody looked at for longest is forgotten.
+
+    Examples
+    --------
+    >>> kept = OrderedDict((str(number), number) for number in range(MOST_TOPOLOGIES))
+    >>> keep_newest(kept, "new", 100)
+    >>> list(kept)[0], list(kept)[-1], len(kept) == MOST_TOPOLOGIES
+    ('1', 'new', True)
+    """
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > MOST_TOPOLOGIES:
+        kept.popitem(last=False)
 
 
 class LivePasts:
@@ -81,10 +99,7 @@ class LivePasts:
             if past is None or until_ms - past.span.until_ms > 2 * _at_once_ms(bucket_s):
                 past = SpoutPast(METRICS.empty_table(), RowSpan(until_ms, until_ms), bucket_s)
             past = self._longer(topology, past, RowSpan(since_ms, until_ms))
-            self._kept[key] = past
-            self._kept.move_to_end(key)
-            while len(self._kept) > MOST_TOPOLOGIES:
-                self._kept.popitem(last=False)
+            keep_newest(self._kept, key, past)
             return past
 
     def _longer(self, topology: SubmittedTopology, past: SpoutPast, wanted: RowSpan) -> SpoutPast:

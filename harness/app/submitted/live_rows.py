@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from harness.app.store_sender import given_store
 from harness.app.submitted.folder import SubmittedTopology, now_ms
-from harness.app.submitted.live_past import LivePasts, SpoutPast
+from harness.app.submitted.live_past import LivePasts, SpoutPast, keep_newest
 from harness.app.submitted.observing import RowSpan
 from harness.experiments.watching import AGAIN_S
 from harness.schemas import METRICS
@@ -23,8 +23,6 @@ FRESH_S = 3.0
 """Rows that were read so short ago are shown again."""
 PATIENCE_S = 2.0
 """A page says soon that a server is away."""
-MOST_TOPOLOGIES = 8
-"""Whose rows are kept in memory."""
 
 
 class LiveRows(NamedTuple):
@@ -68,10 +66,7 @@ class LiveMetrics:
             end = table["bucket_end_ms"]
             old = table.filter(pc.and_(pc.greater(end, since_ms), pc.less_equal(end, read_ms)))
             found = LiveRows(pa.concat_tables([old, new]).unify_dictionaries(), RowSpan(since_ms, until_ms))
-            self._kept[key] = found
-            self._kept.move_to_end(key)
-            while len(self._kept) > MOST_TOPOLOGIES:
-                self._kept.popitem(last=False)
+            keep_newest(self._kept, key, found)
             return found
 
     def past(self, topology: SubmittedTopology) -> SpoutPast | None:
