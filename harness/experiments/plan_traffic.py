@@ -110,30 +110,35 @@ class TrafficByMoment:
     def __init__(self, rows: pa.Table, plan: PhysicalPlan, bucket_s: float) -> None:
         self._plan = plan
         self._bucket_ms = bucket_s * 1e3
+        by_task = plan.by_task
         read = rows.filter(pc.is_in(rows["measurement"].cast(pa.string()), pa.array(TRAFFIC)))
-        frame = read.select(
-            ["bucket_end_ms", "measurement", "task", "stream", "peer", "field", "value"]
-        ).to_pandas()
-        frame["executor"] = frame["task"].map({task: e.label for task, e in plan.by_task.items()})
-        frame["component"] = frame["task"].map({task: e.component for task, e in plan.by_task.items()})
-        for column in ("measurement", "stream", "peer", "field", "executor", "component"):
-            frame[column] = frame[column].astype("category")  # each word once
-        self._rows = frame[frame["executor"].notna()]
+        place = pc.index_in(read["task"], pa.array(list(by_task), read["task"].type))
+        self._rows = pa.table(
+            {name: read[name] for name in ("bucket_end_ms", "task", "value")}
+            | {name: read[name].cast(pa.string()) for name in ("measurement", "stream", "peer", "field")}
+            | {
+                "executor": pc.take(pa.array([e.label for e in by_task.values()]), place),
+                "component": pc.take(pa.array([e.component for e in by_task.values()]), place),
+            }
+        ).filter(pc.is_valid(place))
         # Archived runs have executes of the interval only, but emits of the burn-in, too.
-        ends = self._rows[self._rows["measurement"] == Metric.SERVICE].groupby("task")["bucket_end_ms"]
-        self._first_ms = float(ends.min().max()) - self._bucket_ms  # of all tasks; NaN without one
-        self._last_ms = float(ends.max().max())
+        executes = self._rows.filter(pc.equal(self._rows["measurement"], Metric.SERVICE))
+        ends = executes.group_by("task").aggregate([("bucket_end_ms", "min"), ("bucket_end_ms", "max")])
+        first_ms, last_ms = pc.max(ends["bucket_end_ms_min"]), pc.max(ends["bucket_end_ms_max"])
+        self._known_ms = (first_ms.as_py() - self._bucket_ms, last_ms.as_py()) if len(ends) else None
 
     def at(self, epoch_ms: float) -> PlanTraffic | None:
         """Return the traffic at a moment; its last after the end, and None before anything is known."""
-        until_ms = min(epoch_ms, self._last_ms)
-        if not until_ms - self._first_ms >= self._bucket_ms:  # a comparison with NaN is false
+        if self._known_ms is None:
+            return None
+        first_ms, last_ms = self._known_ms
+        until_ms = min(epoch_ms, last_ms)
+        if until_ms - first_ms < self._bucket_ms:
             return None
         buckets = math.ceil(WINDOW_S * 1e3 / self._bucket_ms)
-        since_ms = max(until_ms - buckets * self._bucket_ms, self._first_ms)
-        ends = self._rows["bucket_end_ms"]
-        counted = self._rows[(ends > self._first_ms) & (ends <= until_ms)]
-        recent = counted[counted["bucket_end_ms"] > since_ms]
+        since_ms = max(until_ms - buckets * self._bucket_ms, first_ms)
+        counted = _between(self._rows, first_ms, until_ms)
+        recent = _between(counted, since_ms, until_ms)
         window_s = (until_ms - since_ms) / 1e3
         sent, graph = _transferred(recent, self._plan), self._plan.query_plan
         components = _parts(counted, recent, "component", window_s)
@@ -144,7 +149,7 @@ class TrafficByMoment:
         }
         graph_streams = [(s.source, s.target, s.stream) for s in graph.streams]
         return PlanTraffic(
-            counted_s=(until_ms - self._first_ms) / 1e3,
+            counted_s=(until_ms - first_ms) / 1e3,
             window_s=window_s,
             components=tuple(components[c.name] for c in graph.components if c.name in components),
             executors=executors,
@@ -159,14 +164,19 @@ Totals = Mapping[tuple[str, ...], float]
 """Sums by part, measurement and field."""
 
 
-def _totals(rows: pd.DataFrame, *by: str) -> Totals:
-    sums = rows.groupby([*by, "measurement", "field"], observed=True)["value"].sum()
-    return dict(zip(sums.index.tolist(), sums.tolist(), strict=True))
+def _between(rows: pa.Table, since_ms: float, until_ms: float) -> pa.Table:
+    ends = rows["bucket_end_ms"]
+    return rows.filter(pc.and_(pc.greater(ends, since_ms), pc.less_equal(ends, until_ms)))
 
 
-def _parts(
-    counted: pd.DataFrame, recent: pd.DataFrame, by: str, window_s: float
-) -> dict[str, ComponentTraffic]:
+def _totals(rows: pa.Table, *by: str) -> Totals:
+    keys = [*by, "measurement", "field"]
+    sums = rows.group_by(keys, use_threads=False).aggregate([("value", "sum")])
+    found = zip(*(sums[name].to_pylist() for name in (*keys, "value_sum")), strict=True)
+    return dict(sorted((tuple(key), value) for *key, value in found))
+
+
+def _parts(counted: pa.Table, recent: pa.Table, by: str, window_s: float) -> dict[str, ComponentTraffic]:
     """Return the traffic of every component, or of every executor."""
     all_of, now = _totals(counted, by), _totals(recent, by)
 
@@ -195,13 +205,13 @@ def _batch_ratio(
     return totals.get((*part, Metric.BATCH, over), 0.0) / below if below else None
 
 
-def _transferred(rows: pd.DataFrame, plan: PhysicalPlan) -> pd.DataFrame:
+def _transferred(rows: pa.Table, plan: PhysicalPlan) -> pd.DataFrame:
     """Return the tuples that executors sent each other: source, target, from, to, stream, value, far.
 
     ``from`` and ``to`` are their components; ``far`` is the part of the value that went to another worker.
     """
-    sent = rows[rows["measurement"] == Metric.TRANSFERRED]
-    to = pd.to_numeric(sent["peer"].astype(str), errors="coerce")
+    sent = rows.filter(pc.equal(rows["measurement"], Metric.TRANSFERRED)).to_pandas()
+    to = pd.to_numeric(sent["peer"], errors="coerce")
     by_task = plan.by_task
     workers = {task: e.worker.label for task, e in by_task.items()}
     far = sent["task"].map(workers).to_numpy() != to.map(workers).to_numpy()

@@ -37,7 +37,9 @@ def drawn_plan(run: Run, step: int, view: View, epoch_ms: float | None) -> bytes
     UsageError
         When a file of the run cannot be read.
     """
-    written = tuple(_bytes_of(run.path / name) for name in (PROGRESS, ARRIVING))
+    arrived = _bytes_of(run.path / ARRIVING)
+    # The campaign says something every second: while rows arrive, only they change what is drawn.
+    written = (arrived, 0 if arrived else _bytes_of(run.path / PROGRESS))
     with _drawing:
         return _drawn(run.path, step, view, epoch_ms, written)
 
