@@ -107,7 +107,8 @@ public class PinnedScheduler implements IScheduler {
                 return Optional.empty();
             }
             Placement placement = new Placement(plan.get(), topology, cluster, nodes);
-            String status = placement.apply(plan.get().equals(inForce.get(id)));
+            PinnedPlan before = inForce.get(id);
+            String status = placement.apply(before == null ? placement.agrees() : before.equals(plan.get()));
             inForce.put(id, plan.get());
             return Optional.of(status);
         } catch (PlanException e) {

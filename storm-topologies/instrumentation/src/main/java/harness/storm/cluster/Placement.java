@@ -66,12 +66,12 @@ final class Placement {
     /**
      * Puts executors where the plan says.
      *
-     * @param inForce whether the plan has been applied before
+     * @param inForce whether the plan has been applied before: then it is held as far as it can be
      * @return what was done, in one line
      * @throws PlanException when the plan is not in force and a slot of it cannot be had; nothing has changed
      */
     String apply(boolean inForce) throws PlanException {
-        if (!obstacles.isEmpty() && !inForce && !agrees()) {
+        if (!obstacles.isEmpty() && !inForce) {
             throw waits(obstacles.values().iterator().next());
         }
         Set<Worker> changed = new HashSet<>();
@@ -98,9 +98,9 @@ final class Placement {
 
     /**
      * Whether executors are assigned, and each of them where the plan says: so is a plan that was in force when Nimbus was
-     * started again.
+     * started again. Where another plan was in force it proves nothing: both may have the executors in common that are left.
      */
-    private boolean agrees() {
+    boolean agrees() {
         return !current.isEmpty() && current.entrySet().stream().allMatch(
             entry -> entry.getValue().stream().allMatch(
                 executor -> workers.containsKey(executor) && nodes.isOf(entry.getKey(), workers.get(executor))));

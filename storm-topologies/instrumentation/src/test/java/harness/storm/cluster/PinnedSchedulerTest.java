@@ -246,6 +246,20 @@ class PinnedSchedulerTest {
     }
 
     @Test
+    void anotherPlanIsNotAppliedInPartAlthoughWhatIsLeftIsWhereItSays() {
+        Passes nimbus = new Passes(folder);
+        nimbus.plan(T, 7, PLAN);
+        nimbus.pass(nodes(), topologies(), Map.of());
+        // node-3 and node-2 die; the next plan keeps a[2-3], and has a slot for one of the others only
+        nimbus.plan(T, 8, Map.of("__acker[1-1]", "node-1:6701", "a[2-3]", "node-1:6700", "a[4-5]", "node-9:7500"));
+        Map<String, Map<String, String>> left = only(T, Map.of("a[2-3]", "node-1:6700"));
+        assertEquals(left, nimbus.pass(List.of(node(1, 2)), topologies(), left));
+        assertEquals(Set.of(), nimbus.touched);
+        assertEquals("plan 8 waits: there is no node node-9; plan 7: 1 of 3 executors placed; node-2:6800 waits: there is no "
+            + "node node-2, and 1 more", nimbus.status(T));
+    }
+
+    @Test
     void aNodeMadeAnewIsUsedOnceItsPredecessorIsForgotten() {
         Passes nimbus = new Passes(folder);
         nimbus.plan(T, 7, PLAN);
