@@ -298,11 +298,12 @@ def adaptation_table(
     """
     times = AdaptedMessages.of(sent, received)
     left_ns, came_ns, due_ns = np.sort(times.left_ns), times.left_ns, times.due_ns
+    lost, repeated = (_decisions_of(periods, astray_ns, times) for astray_ns in (times.lost_ns, times.twice_ns))
     rows = []
     for number, p in enumerate(periods):
         inside = (came_ns >= p.start_ns) & (came_ns < p.end_ns) & (due_ns >= 0)
         latency_ms = (came_ns[inside] - due_ns[inside]) / 1e6
-        first, waited_ns = p.decided, p.waited_ns(times)
+        first = p.decided
         span = periods[0].start_ns, p.start_ns, p.end_ns
         rows.append(
             {
@@ -314,8 +315,8 @@ def adaptation_table(
                 "asked_ns": p.asked_ns or None,
                 "in_force_ns": p.in_force_ns or None,
                 "pause_ms": _pause_ms(p, left_ns),
-                "lost": int(p.explains(times.lost_ns, waited_ns).sum()),
-                "repeated": int(p.explains(times.twice_ns, waited_ns).sum()),
+                "lost": int((lost == number).sum()),
+                "repeated": int((repeated == number).sum()),
                 "latency_mean_ms": float(latency_ms.mean()) if latency_ms.size else None,
                 "latency_p95_ms": float(np.quantile(latency_ms, 0.95)) if latency_ms.size else None,
                 "rate_tps": p.rate_tps,
@@ -337,6 +338,17 @@ def adaptation_table(
             }
         )
     return pa.Table.from_pylist(rows, ADAPTATION)
+
+
+def _decisions_of(
+    periods: Sequence[AdaptedPeriod], astray_ns: TimesNs, times: AdaptedMessages
+) -> npt.NDArray[np.intp]:
+    """Return whose decision lost or repeated each message: the last one that explains it; -1 for none's."""
+    found = np.full(astray_ns.size, -1)
+    for number, p in enumerate(periods):
+        if p.applied and astray_ns.size:
+            found[p.explains(astray_ns, p.waited_ns(times))] = number
+    return found
 
 
 def _pause_ms(period: AdaptedPeriod, left_ns: TimesNs) -> float | None:
@@ -382,12 +394,10 @@ def judged_adaptation(
     late = [str(i) for i, p in enumerate(periods) if p.applied and not p.in_force_ns]
     others = "; ".join(filter(None, (_nodes_not_as_decided(periods), _batches_not_as_decided(periods))))
     times = AdaptedMessages.of(sent, received)
-    unexplained = []
-    for astray_ns in (times.lost_ns, times.twice_ns):
-        explained = np.zeros(astray_ns.size, dtype=bool)
-        for p in applied:
-            explained |= p.explains(astray_ns, p.waited_ns(times))
-        unexplained.append(int((~explained).sum()))
+    unexplained = [
+        int((_decisions_of(periods, astray_ns, times) < 0).sum())
+        for astray_ns in (times.lost_ns, times.twice_ns)
+    ]
     text = (
         f"of {sent.num_rows} messages {times.lost_ns.size} lost and {times.twice_ns.size} repeated,"
         f" {unexplained[0]} and {unexplained[1]} of them with no restart near"

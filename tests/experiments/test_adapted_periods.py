@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from adapted_steps import CHANGED, KEPT, S, changed, judged, messages
+from adapted_steps import CHANGED, KEPT, TWO_WORKERS, S, changed, judged, messages
 
-from harness.experiments.adapted_periods import NO_PLAN, AdaptedMessages, AskedChange, adaptation_table
+from harness.experiments.adapted_periods import (
+    NO_PLAN,
+    AdaptedMessages,
+    AdaptedPeriod,
+    AskedChange,
+    PeriodDecision,
+    adaptation_table,
+)
 from harness.experiments.workload_tables import RECEIVED, SENT
 from harness.plans import BatchSize
 from harness.schemas import ADAPTATION
@@ -19,6 +26,14 @@ def test_what_is_lost_and_repeated_is_counted_by_the_decision_that_it_is_near() 
     assert ADAPTATION.names == list(table[0])
     assert [(row["lost"], row["repeated"]) for row in table] == [(2, 1), (0, 0)]
     assert table[0]["load_distance_pct"] == 3.0
+
+
+def test_what_two_decisions_explain_is_counted_once_and_for_the_later() -> None:
+    """The second change, of 110 to 114 s, explains 100 to 119 s: messages due at 102 s waited for 5 s."""
+    decided = PeriodDecision("applied", "", TWO_WORKERS, {})
+    again = AdaptedPeriod(100 * S, 200 * S, decided, 110 * S, 114 * S)
+    rows = adaptation_table([CHANGED, again], *messages(lost=(96, 104, 111, 118), twice=(97, 109))).to_pylist()
+    assert [(row["lost"], row["repeated"]) for row in rows] == [(1, 1), (3, 1)]
 
 
 def test_the_pause_is_the_longest_time_without_an_output() -> None:
