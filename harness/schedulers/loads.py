@@ -37,12 +37,22 @@ def node_capacity_cores(node: WorkerNode) -> float:
 
 
 def last_window(source: Observation, window_s: float | None) -> Observation:
-    """Return the observation's last seconds; all of it where no window is asked for."""
+    """Return the observation's last seconds, in whole buckets; all of it where no window is asked for.
+
+    Buckets that end within the window are read, and at least the last one. The interval is as long as they
+    are, so that sums over it are rates.
+    """
     if window_s is None or window_s >= source.interval_s or source.metrics.empty:
         return source
     end_ms = source.metrics["bucket_end_ms"]
     recent = source.metrics[end_ms > end_ms.max() - 1000 * window_s]
-    return replace(source, metrics=recent, interval_s=window_s)
+    share = _buckets(recent) / _buckets(source.metrics)
+    return replace(source, metrics=recent, interval_s=share * source.interval_s)
+
+
+def _buckets(metrics: pd.DataFrame) -> int:
+    """Return of how many buckets a task reports, at most; the buckets of tasks may end at other times."""
+    return int(metrics.groupby("task")["bucket_end_ms"].nunique().max())
 
 
 def read_counts(source: Observation, measurement: str, field: str) -> pd.DataFrame:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from scheduling import SLIDES, by_worker, nodes_of, observation, one_each, place
 from harness.errors import SchedulerDeclined, UsageError
 from harness.schedulers import make_scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults
-from harness.schedulers.loads import overload_notes
+from harness.schedulers.loads import last_window, overload_notes, task_cores
 from harness.schedulers.plan_costs import cost_plan, crossing_traffic_tps
 
 SIX = topology(SLIDES)
@@ -130,6 +132,18 @@ def test_online_relieves_an_overloaded_node_though_traffic_grows() -> None:
     proposal = make_scheduler(asked).propose(SIX, one_each(SIX, 3), nodes, source)  # type: ignore[arg-type]
     assert len({w.node for w in proposal.plan.workers}) == 2
     assert proposal.notes == ()
+
+
+@pytest.mark.parametrize(("window_s", "read_s"), [(1.0, 2.0), (4.0, 4.0), (5.0, 6.0), (9.5, 10.0), (60.0, 10.0)])
+def test_a_window_is_read_in_whole_buckets_and_rates_stay_as_they_are(window_s: float, read_s: float) -> None:
+    """Five buckets of 2 s in which all is even: a rate is the same over any number of them."""
+    whole = running("024613", TRAFFIC)
+    rows = whole.metrics.assign(value=whole.metrics["value"] / 5)  # type: ignore[attr-defined]
+    buckets = pd.concat([rows.assign(bucket_end_ms=2000 * i) for i in range(1, 6)])
+    source = replace(whole, metrics=buckets)  # type: ignore[type-var]
+    recent = last_window(source, window_s)  # type: ignore[arg-type]
+    assert recent.interval_s == pytest.approx(read_s)
+    assert task_cores(recent) == pytest.approx(task_cores(whole))  # type: ignore[arg-type]
 
 
 def test_online_says_which_bound_it_could_not_keep() -> None:
