@@ -4,8 +4,9 @@
     python bench/serving_memory.py --minutes 5 --runs reports/runs --out figures
 
 All pages of the archived runs are asked for again and again, with questions to forecasters, to the models
-and for a plan. Memory is read once a round of all addresses. It is flat where the second half has no trend: a
-line through it gains less than 1 % of the memory. It is drawn as ``serving-memory``. Needs no quiet machine.
+and for a plan. A round asks for all addresses once; its memory is the mean of what is read after each answer. A
+line goes through the second half of the rounds. Memory is flat where the 95 % interval of the line's gain has
+0 in it and ends below 5 % of the memory. It is drawn as ``serving-memory``. Needs no quiet machine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import httpx
 import numpy as np
 import psutil
 from matplotlib.figure import Figure
+from scipy import stats
 
 from harness.analysis.figures import style
 
@@ -28,7 +30,8 @@ NAME = "serving-memory"
 PAUSE_S = 0.2
 """Between two requests."""
 REPORT_EVERY_S = 300.0
-FLAT_PCT = 1.0
+MOST_GAIN_PCT = 5.0
+"""Of the memory, in the second half: the line's gain may be so much at most, by the end of its interval."""
 MIB = 1 << 20
 WITHIN_S = 300.0
 
@@ -46,17 +49,19 @@ def addresses(client: httpx.Client) -> list[str]:
 
 
 def poll(client: httpx.Client, service: psutil.Process, minutes: float) -> list[tuple[float, float]]:
-    """Ask for all addresses in turn; return minutes since the beginning and MiB, once a round."""
+    """Ask for all addresses in turn; return minutes since the beginning and mean MiB of each round."""
     begun_s, reported_s, asked = time.monotonic(), -REPORT_EVERY_S, 0
     wanted, taken = addresses(client), []
     while (passed_s := time.monotonic() - begun_s) < 60 * minutes:
+        read = []
         for address in wanted:
             status = client.get(address).status_code
             if status >= 500:
                 raise click.ClickException(f"{address}: status {status}")
             asked += 1
+            read.append(service.memory_info().rss / MIB)
             time.sleep(PAUSE_S)
-        mib = service.memory_info().rss / MIB
+        mib = float(np.mean(read))
         taken.append((passed_s / 60, mib))
         if passed_s - reported_s >= REPORT_EVERY_S:
             reported_s = passed_s
@@ -64,11 +69,13 @@ def poll(client: httpx.Client, service: psutil.Process, minutes: float) -> list[
     return taken
 
 
-def growth_pct(taken: list[tuple[float, float]]) -> float:
-    """Return by how many percent of its mean a line through the second half rises."""
+def gain_pct(taken: list[tuple[float, float]]) -> tuple[float, float, float]:
+    """Return by how many percent of its mean a line through the second half rises, with its 95 % interval."""
     minutes, mib = np.array(taken[len(taken) // 2 :]).T
-    slope, _ = np.polyfit(minutes, mib, 1)
-    return float(100 * slope * (minutes[-1] - minutes[0]) / mib.mean())
+    line = stats.linregress(minutes, mib)
+    scale = 100 * (minutes[-1] - minutes[0]) / mib.mean()
+    half = float(stats.t.ppf(0.975, len(minutes) - 2) * line.stderr)
+    return tuple(float(scale * slope) for slope in (line.slope, line.slope - half, line.slope + half))
 
 
 def draw(taken: list[tuple[float, float]]) -> Figure:
@@ -115,16 +122,17 @@ def main(minutes: float, runs: Path, port: int, out: Path) -> None:
                 taken = poll(client, psutil.Process(serving.pid), minutes)
         finally:
             serving.terminate()
-    if len(taken) < 4:
+    if len(taken) < 6:
         raise click.ClickException(f"{len(taken)} rounds are too few: poll for longer")
     out.mkdir(parents=True, exist_ok=True)
     with style.styled(style.STYLES["web"]):
         style.save(draw(taken), out, NAME)
-    grown = growth_pct(taken)
-    flat = "flat" if abs(grown) < FLAT_PCT else "not flat"
+    gain, low, high = gain_pct(taken)
+    flat = "flat" if low <= 0 and high < MOST_GAIN_PCT else "not flat"
     first, last = taken[len(taken) // 2][1], taken[-1][1]
     click.echo(
-        f"second half: {first:.1f} to {last:.1f} MiB, line {grown:+.2f} %: {flat}, {len(taken)} rounds"
+        f"second half: {first:.1f} to {last:.1f} MiB, line {gain:+.2f} % ({low:+.2f} to {high:+.2f}): {flat},"
+        f" {len(taken)} rounds"
     )
 
 
