@@ -4,9 +4,9 @@
     python bench/serving_memory.py --minutes 5 --runs reports/runs --out figures
 
 All pages of the archived runs are asked for again and again, with questions to forecasters, to the models
-and for a plan. A round asks for all addresses once; its memory is the mean of what is read after each answer. A
-line goes through the second half of the rounds. Memory is flat where the 95 % interval of the line's gain has
-0 in it and ends below 5 % of the memory. It is drawn as ``serving-memory``. Needs no quiet machine.
+and for a plan. A round asks for all addresses once; its memory is the mean of what is read after each answer.
+A line goes through the second half of the rounds. Memory is flat where the 95 % interval of the line's gain
+has 0 in it and ends below 5 % of the memory. It is drawn as ``serving-memory``. Needs no quiet machine.
 """
 
 from __future__ import annotations

@@ -298,7 +298,9 @@ def adaptation_table(
     """
     times = AdaptedMessages.of(sent, received)
     left_ns, came_ns, due_ns = np.sort(times.left_ns), times.left_ns, times.due_ns
-    lost, repeated = (_decisions_of(periods, astray_ns, times) for astray_ns in (times.lost_ns, times.twice_ns))
+    lost, repeated = (
+        _decisions_of(periods, astray_ns, times) for astray_ns in (times.lost_ns, times.twice_ns)
+    )
     rows = []
     for number, p in enumerate(periods):
         inside = (came_ns >= p.start_ns) & (came_ns < p.end_ns) & (due_ns >= 0)

@@ -32,7 +32,9 @@ def test_what_two_decisions_explain_is_counted_once_and_for_the_later() -> None:
     """The second change, of 110 to 114 s, explains 100 to 119 s: messages due at 102 s waited for 5 s."""
     decided = PeriodDecision("applied", "", TWO_WORKERS, {})
     again = AdaptedPeriod(100 * S, 200 * S, decided, 110 * S, 114 * S)
-    rows = adaptation_table([CHANGED, again], *messages(lost=(96, 104, 111, 118), twice=(97, 109))).to_pylist()
+    rows = adaptation_table(
+        [CHANGED, again], *messages(lost=(96, 104, 111, 118), twice=(97, 109))
+    ).to_pylist()
     assert [(row["lost"], row["repeated"]) for row in rows] == [(1, 1), (3, 1)]
 
 

@@ -134,7 +134,9 @@ def test_online_relieves_an_overloaded_node_though_traffic_grows() -> None:
     assert proposal.notes == ()
 
 
-@pytest.mark.parametrize(("window_s", "read_s"), [(1.0, 2.0), (4.0, 4.0), (5.0, 6.0), (9.5, 10.0), (60.0, 10.0)])
+@pytest.mark.parametrize(
+    ("window_s", "read_s"), [(1.0, 2.0), (4.0, 4.0), (5.0, 6.0), (9.5, 10.0), (60.0, 10.0)]
+)
 def test_a_window_is_read_in_whole_buckets_and_rates_stay_as_they_are(window_s: float, read_s: float) -> None:
     """Five buckets of 2 s in which all is even: a rate is the same over any number of them."""
     whole = running("024613", TRAFFIC)

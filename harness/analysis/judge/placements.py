@@ -3,11 +3,14 @@
 Steps with the same executors and rate, for which as many workers were asked, are one group; steps of it with
 the same placement are one plan. A model ranks a group's plans from each source step by itself. Kendall's tau
 counts the pairs of plans whose measured means differ by more than their noise. The regret is how much slower,
-measured, the plan is that the model would pick than the best measured one.
+measured, the plan is that the model would pick than the best measured one. A mean's noise has two parts:
+what its step's batches say, and, where any plan was measured more than once, what such steps differ by beyond
+that.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -158,7 +161,8 @@ def _group(
             by_place.setdefault(_places(step), []).append(step)
     if len(by_place) < 2:
         return None
-    measured = [_measured(of, rows, pairs) for of in by_place.values()]
+    again = noise_between(_means_and_noise(of, rows) for of in by_place.values())
+    measured = [_measured(of, rows, pairs, again) for of in by_place.values()]
     numbers = [p.steps for p in measured]
     means = np.array([p.mean_ms for p in measured])
     noise = np.array([p.noise_ms for p in measured])
@@ -185,10 +189,52 @@ def _means(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["statistic"] == "mean") & (rows["subject"] == "") & (rows["protocol"] == "ours")]
 
 
-def _measured(steps: Sequence[StepRecord], rows: pd.DataFrame, pairs: pd.DataFrame) -> MeasuredPlan:
+def noise_between(plans: Iterable[tuple[Floats, Floats]]) -> float:
+    """Return by what share of their mean steps of one plan differ, beyond the noise that each step shows.
+
+    Workers that start anew are elsewhere in memory and compiled otherwise, and the machine has other minutes.
+
+    Parameters
+    ----------
+    plans : iterable of pairs of arrays (steps)
+        Measured means of a plan's steps, and one standard deviation of each by the step alone.
+
+    Returns
+    -------
+    float
+        One standard deviation, pooled over the plans that were measured more than once; 0 without any.
+
+    Examples
+    --------
+    Two steps with means of 9 and 11 differ by 0.1 sqrt(2) of 10, of which 0.1 is the noise of the steps:
+
+    >>> round(noise_between([(np.array([9.0, 11.0]), np.array([0.9, 1.1]))]), 3)
+    0.1
+    >>> noise_between([(np.array([9.0]), np.array([0.9]))])
+    0.0
+    """
+    repeated = [(means, noise) for means, noise in plans if means.size > 1]
+    if not repeated:
+        return 0.0
+    squares = sum(float(((means / means.mean() - 1) ** 2).sum()) for means, _ in repeated)
+    within = float(np.mean(np.concatenate([(noise / means) ** 2 for means, noise in repeated])))
+    beyond = squares / sum(means.size - 1 for means, _ in repeated) - within
+    return math.sqrt(max(beyond, 0.0))
+
+
+def _means_and_noise(steps: Sequence[StepRecord], rows: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Return the measured means of steps, and one standard deviation of each by the step alone."""
+    of = rows.loc[[s.index for s in steps]]
+    return of["value"].to_numpy(dtype=np.float64), of["noise"].fillna(0.0).to_numpy(dtype=np.float64)
+
+
+def _measured(
+    steps: Sequence[StepRecord], rows: pd.DataFrame, pairs: pd.DataFrame, again: float
+) -> MeasuredPlan:
+    """Return a plan; ``again`` is ``noise_between`` of its group."""
     numbers = tuple(s.index for s in steps)
-    noise = rows.loc[list(numbers), "noise"].fillna(0.0).to_numpy(dtype=np.float64)
-    means = rows.loc[list(numbers), "value"].to_numpy(dtype=np.float64)
+    means, own_noise = _means_and_noise(steps, rows)
+    noise = np.hypot(own_noise, again * means)
     by = dict.fromkeys(s.placed_by for s in steps)
     others = pairs[pairs["proposed_step"].isin(numbers) & ~pairs["source_step"].isin(numbers)]
     return MeasuredPlan(
