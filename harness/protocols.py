@@ -82,6 +82,8 @@ class Observation:
     steady : bool
         Whether its latencies are those of its plan and rate. Of a period of a step that adapts nobody knows:
         where a plan came into force, or the rate changed, they have in them what waited because of that.
+    asked_rate_tps : float, optional
+        Messages a second that are planned for: schedulers read loads and traffic at it. None: the source's.
     """
 
     plan: PhysicalPlan
@@ -93,6 +95,7 @@ class Observation:
     complete_latency_ms: Mapping[str, float] = field(default_factory=dict)
     hop_records: bool = True
     steady: bool = True
+    asked_rate_tps: float | None = None
 
 
 @dataclass(frozen=True)

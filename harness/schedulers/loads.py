@@ -1,7 +1,8 @@
 """CPU that executors use, and the worker nodes that a plan asks more of than they have.
 
 The wrappers time every execute of a bolt by the thread's CPU clock. A spout's and an acker's CPU is in no
-metric of theirs: it is part of what their worker process used beyond its bolts.
+metric of theirs: it is part of what their worker process used beyond its bolts. All is read at the rate that
+is planned for (``Observation.asked_rate_tps``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harness.errors import SchedulerDeclined
+from harness.models.composite.background import WORKER_CORES
 from harness.plans import Executor, PhysicalPlan, WorkerNode
 from harness.protocols import Observation
 from harness.schedulers.placement import UnplacedExecutor
@@ -74,8 +76,27 @@ def read_counts(source: Observation, measurement: str, field: str) -> pd.DataFra
     return rows
 
 
+def rate_factor(source: Observation) -> float:
+    """Return the rate that is planned for, over the rate that the source was measured at.
+
+    Raises
+    ------
+    SchedulerDeclined
+        When another rate is planned for, and the source has none.
+    """
+    asked_tps = source.asked_rate_tps
+    if asked_tps is None or asked_tps == source.rate_tps:
+        return 1.0
+    if not source.rate_tps > 0:
+        raise SchedulerDeclined(f"the source step has a rate of {source.rate_tps:g} messages/s")
+    return asked_tps / source.rate_tps
+
+
 def task_cores(source: Observation) -> dict[int, float]:
-    """Return the CPU that each task of the source plan used, in cores.
+    """Return the CPU that each task of the source plan uses at the rate that is planned for, in cores.
+
+    CPU grows in proportion to the rate, but for what a worker process with nothing to do uses (as the
+    composite model has it, ``WORKER_CORES``).
 
     Returns
     -------
@@ -88,7 +109,7 @@ def task_cores(source: Observation) -> dict[int, float]:
     SchedulerDeclined
         When no service was timed, or a bolt that received tuples has none.
     """
-    plan = source.plan
+    plan, factor = source.plan, rate_factor(source)
     by_task = plan.by_task
     cores = dict.fromkeys(by_task, 0.0)
     for task, cpu_ns in _service_cpu_ns(source).items():
@@ -104,9 +125,10 @@ def task_cores(source: Observation) -> dict[int, float]:
         others = [t for t in here if by_task[t].component not in bolts]
         used = float(processes.get(worker.label, 0.0)) / 1e9 / source.interval_s
         beyond = max(used - sum(cores[t] for t in here), 0.0)
+        growing = max(beyond - WORKER_CORES, 0.0)
         for t in others:
-            cores[t] = beyond / len(others)
-    return cores
+            cores[t] = (beyond + (factor - 1) * growing) / len(others)
+    return {t: used * factor if by_task[t].component in bolts else used for t, used in cores.items()}
 
 
 def _service_cpu_ns(source: Observation) -> Mapping[int, float]:

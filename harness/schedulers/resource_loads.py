@@ -14,7 +14,14 @@ import numpy as np
 from harness.errors import SchedulerDeclined
 from harness.plans import Executor, WorkerNode
 from harness.protocols import NodeAmounts, Observation, Resource
-from harness.schedulers.loads import FloatArray, capacities, read_counts, sum_of_tasks, task_cores
+from harness.schedulers.loads import (
+    FloatArray,
+    capacities,
+    rate_factor,
+    read_counts,
+    sum_of_tasks,
+    task_cores,
+)
 from harness.schedulers.placement import UnplacedExecutor
 from harness.schemas import Metric, MetricField
 
@@ -47,7 +54,9 @@ def task_heap_mb(source: Observation) -> dict[int, float]:
 
 
 def task_sent_bytes_s(source: Observation) -> dict[int, float]:
-    """Return the bytes a second that each task of the source plan sent to other workers, where it batches.
+    """Return the bytes a second that each task of the source plan sends to other workers, where it batches.
+
+    They are in proportion to the rate that is planned for.
 
     Raises
     ------
@@ -58,7 +67,8 @@ def task_sent_bytes_s(source: Observation) -> dict[int, float]:
     if rows.empty:
         raise SchedulerDeclined(f"metric {Metric.BATCH}.{MetricField.BYTES} is missing from the source step")
     total = rows.groupby("task", observed=True)["value"].sum()
-    return {t: float(total.get(t, 0.0)) / source.interval_s for t in source.plan.by_task}
+    factor = rate_factor(source)
+    return {t: float(total.get(t, 0.0)) / source.interval_s * factor for t in source.plan.by_task}
 
 
 _BY_TASK: Mapping[Resource, Callable[[Observation], Mapping[int, float]]] = {

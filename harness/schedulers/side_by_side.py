@@ -34,7 +34,7 @@ class SchedulerProposal:
     estimates : tuple of Estimate
         The composite model's, of the whole topology.
     costs : PlanCosts, optional
-        Beside the plan in force.
+        Beside the plan in force, at the rate that is asked for.
     limits : tuple of PlanLimit
         All, nearest to full first.
     same_as : tuple of str
@@ -118,6 +118,8 @@ class SchedulerProposal:
 class PlacementTable:
     """A measured step as it is, and as schedulers would place it, at one input rate.
 
+    Schedulers see the source's loads and traffic at that rate.
+
     Attributes
     ----------
     source : Observation
@@ -161,7 +163,7 @@ class PlacementTable:
         return [replace(p, same_as=alike.get(p.scheduler, ())) for p in proposals]
 
     def _ask(self, name: str, scheduler: Scheduler) -> SchedulerProposal:
-        source = self.source
+        source = self._at_rate
         try:
             if isinstance(scheduler, BudgetingScheduler):
                 scheduler = scheduler.within(self.rate_tps, self.max_executors, self.max_workers)
@@ -180,7 +182,7 @@ class PlacementTable:
 
     def _judged(self, name: str, proposal: Proposal) -> SchedulerProposal:
         plan, notes = proposal.plan, "; ".join(proposal.notes)
-        costs = cost_plan(plan, self.source, self.running)
+        costs = cost_plan(plan, self._at_rate, self.running)
         try:
             answers = self._prepared.predict(plan, self.source.settings, self.rate_tps).estimates
         except ModelDeclined as why:
@@ -195,6 +197,10 @@ class PlacementTable:
         status: ProposalStatus = "ok" if mean else "unpredicted"
         limits = plan_limits(plan, answers, self.source, self.rate_tps, self.amounts)
         return SchedulerProposal(name, status, reason, plan, whole, costs, limits)
+
+    @cached_property
+    def _at_rate(self) -> Observation:
+        return replace(self.source, asked_rate_tps=self.rate_tps)
 
     @cached_property
     def _prepared(self) -> Prepared:

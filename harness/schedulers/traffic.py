@@ -1,6 +1,7 @@
 """Tuples and bytes a second from task to task, and between executors of any plan of the same topology.
 
-Acks are not in it: Storm sends them past the collector that the wrappers count at.
+Acks are not in it: Storm sends them past the collector that the wrappers count at. All is at the rate that is
+planned for (``Observation.asked_rate_tps``), in proportion to it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.errors import SchedulerDeclined
 from harness.models.contract.message_costs import serialised
 from harness.plans import Executor
 from harness.protocols import Observation
-from harness.schedulers.loads import FloatArray, IntArray, read_counts
+from harness.schedulers.loads import FloatArray, IntArray, rate_factor, read_counts
 from harness.schedulers.placement import UnplacedExecutor
 from harness.schemas import Metric, MetricField
 
@@ -87,9 +88,9 @@ def task_traffic(source: Observation) -> TaskTraffic:
     ------
     SchedulerDeclined
         When nothing was transferred, or nothing of a component with subscribers that emitted. When
-        a count is negative or not a number.
+        a count is negative or not a number. When another rate is planned for, and the source has none.
     """
-    query_plan = source.plan.query_plan
+    query_plan, factor = source.plan.query_plan, rate_factor(source)
     rows = read_counts(source, Metric.TRANSFERRED, MetricField.COUNT)
     if rows.empty and query_plan.streams:
         raise SchedulerDeclined("metric transferred is missing from the source step")
@@ -109,8 +110,8 @@ def task_traffic(source: Observation) -> TaskTraffic:
     return TaskTraffic(
         senders=total.index.get_level_values(0).to_numpy(dtype=np.int64),
         receivers=total.index.get_level_values(1).to_numpy(dtype=np.int64),
-        rate_tps=total["value"].to_numpy(dtype=np.float64) / source.interval_s,
-        bytes_s=np.where(total["unsized"] > 0, np.nan, total["bytes"]) / source.interval_s,
+        rate_tps=total["value"].to_numpy(dtype=np.float64) / source.interval_s * factor,
+        bytes_s=np.where(total["unsized"] > 0, np.nan, total["bytes"]) / source.interval_s * factor,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.app.submitted.plan_file import AskedPlan, labels, plan_text
 from harness.app.submitted.submitting import configuration_of
@@ -26,7 +26,7 @@ class PlanSide:
     ----------
     plan : PhysicalPlan
     costs : PlanCosts
-        Beside the plan in force.
+        Beside the plan in force, at the rate that is planned for.
     predicted : PredictedPerformance, optional
     batching : mapping of str to BatchSize
         What travels in batches.
@@ -89,6 +89,7 @@ def propose_tuned(source: Observation, name: str, rate_tps: float) -> SidesOfPro
     if name not in TUNERS:
         raise UnknownName("tuner", name, list(TUNERS))
     table = TuningTable(source, rate_tps)
+    source = replace(source, asked_rate_tps=rate_tps)
     running = _side(source, source.plan, table.as_measured(), source.settings.batching)
     answer = table.propose(name, make_tuner(name))
     said = answer.proposal
@@ -120,7 +121,7 @@ def propose_scheduled(source: Observation, name: str, rate_tps: float) -> SidesO
         raise UnknownName("scheduler", name, list(SCHEDULERS))
     table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
     as_it_is = table.as_measured()
-    batching = source.settings.batching
+    batching, source = source.settings.batching, replace(source, asked_rate_tps=rate_tps)
     predicted = performance({(e.measure, e.statistic): e for e in as_it_is.estimates})
     running = _side(source, source.plan, predicted, batching)
     (said,) = table.propose({name: make_scheduler(name)})

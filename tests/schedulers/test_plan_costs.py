@@ -9,6 +9,7 @@ import pytest
 from scheduling import nodes_of, observation, placed, topology
 
 from harness.errors import SchedulerDeclined
+from harness.models.composite.background import WORKER_CORES
 from harness.protocols import Observation
 from harness.schedulers.loads import overload_notes, task_cores
 from harness.schedulers.plan_costs import cost_plan, plan_shape, same_as
@@ -147,3 +148,34 @@ def test_bytes_cross_where_the_size_of_each_tuple_that_does_was_measured(
         None if workers_bytes_s is None else pytest.approx(workers_bytes_s)
     )
     assert costs.between_nodes_bytes_s == (None if nodes_bytes_s is None else pytest.approx(nodes_bytes_s))
+
+
+def test_all_is_at_the_rate_that_is_planned_for() -> None:
+    """Three messages a second where one was measured: three times the traffic, and the bolts' CPU.
+
+    The spout's worker would use some CPU with nothing to do, which stays.
+    """
+    asked = replace(batched({"a": 40.0, "b": 7.0}), asked_rate_tps=3.0)
+    spout = WORKER_CORES + 3 * (0.2 - WORKER_CORES)
+    assert task_cores(asked) == pytest.approx({1: spout, 2: 0.6, 3: 1.2, 4: 2.4})
+    costs = cost_plan(NOW, asked)
+    assert costs.between_workers_tps == pytest.approx(3 * 40)
+    assert costs.between_nodes_tps == pytest.approx(3 * 30)
+    assert costs.between_workers_bytes_s == pytest.approx(3 * (30 * 40 + 10 * 7))
+    assert costs.between_nodes_bytes_s == pytest.approx(3 * (20 * 40 + 10 * 7))
+    # node-1 spout + 0.6 of 2 cores, node-2 3.6 of 2: half their difference from the mean, in points
+    assert costs.load_distance_pct == pytest.approx(100 * (3.6 - spout - 0.6) / 4)
+    assert overload_notes(NOW, asked) == ("node-2 is overloaded: 3.60 of 2 cores",)
+
+
+def test_a_worker_below_what_an_idle_one_uses_does_not_grow() -> None:
+    idle = observation(NOW, TRAFFIC, CORES | {1: WORKER_CORES / 2})
+    assert task_cores(replace(idle, asked_rate_tps=3.0))[1] == pytest.approx(WORKER_CORES / 2)
+
+
+def test_from_a_source_without_a_rate_nothing_is_known_of_another() -> None:
+    nothing = replace(SOURCE, rate_tps=0.0, asked_rate_tps=3.0)
+    costs = cost_plan(NOW, nothing)
+    assert (costs.between_nodes_tps, costs.load_distance_pct, costs.executors_moved) == (None, None, 0)
+    said = "loads are not known: the source step has a rate of 0 messages/s"
+    assert overload_notes(NOW, nothing) == (said,)
