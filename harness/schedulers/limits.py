@@ -1,34 +1,35 @@
 """Executors, workers, worker nodes and links of a plan that are full first as the rate grows.
 
 An executor's busy share and a worker's CPU are predicted by the composite model. Heap and bytes are the
-source's measurements, laid out as the plan would have them.
+source's measurements, laid out as the plan would have them. A worker with nothing to do uses CPU, too, so CPU
+is predicted at two rates and taken to grow along the line through both.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from harness.errors import SchedulerDeclined
-from harness.plans import PhysicalPlan
+from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Estimate, NodeAmounts, Observation, Resource
-from harness.schedulers.loads import capacities, sum_of_tasks
+from harness.schedulers.loads import node_capacity_cores, sum_of_tasks
 from harness.schedulers.resource_loads import task_heap_mb
 from harness.schedulers.traffic import task_traffic
 from harness.schemas import Measure
 
 MOST_LIMITS = 5
 """Subjects nearest to full that are listed."""
+LOWER = 0.5
+"""The second rate at which CPU is predicted, over the asked one: what is not full here is not full there."""
 BUSY: Literal["time"] = "time"
 
 Means = Mapping[tuple[str, str], float | None]
 """Predicted means by measure and subject."""
-Share = tuple[str, str, float]
-"""Subject, resource and utilisation."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class PlanLimit:
     utilisation : float
         Share in use at the asked rate.
     max_rate_tps : float, optional
-        Messages a second at which it is full, in proportion. None of heap: nothing says how it grows.
+        Messages a second at which it is full. None of heap, as nothing says how it grows, and of CPU that
+        does not grow.
     """
 
     subject: str
@@ -64,23 +66,49 @@ class PlanLimit:
         return "" if self.max_rate_tps is None else f", full at {self.max_rate_tps:.0f} messages/s"
 
 
+class Filling(NamedTuple):
+    """A subject that is in use at the asked rate.
+
+    Attributes
+    ----------
+    subject, resource : str
+    share : float
+    full_at : float
+        The rate at which it is full, over the asked one; infinite where it does not grow with the rate.
+    """
+
+    subject: str
+    resource: str
+    share: float
+    full_at: float
+
+    def limit(self, rate_tps: float) -> PlanLimit:
+        """Return it as a limit, given the asked rate in messages a second."""
+        known = self.resource != Resource.HEAP and self.full_at < math.inf
+        return PlanLimit(self.subject, self.resource, self.share, rate_tps * self.full_at if known else None)
+
+
 def plan_limits(
     plan: PhysicalPlan,
     estimates: Iterable[Estimate],
+    lower: Iterable[Estimate],
     source: Observation,
     rate_tps: float,
     amounts: NodeAmounts | None = None,
 ) -> tuple[PlanLimit, ...]:
-    """Return all that may be full, worst first.
+    """Return all that may be full, in the order in which it is as the rate grows.
 
-    All but heap is taken to grow in proportion to the rate. A worker that is alone on its node has the node's
-    CPU to itself, and only the node is listed. Of the workers' heaps, the fullest is.
+    An executor's time and bytes sent grow in proportion to the rate, CPU as it does from the lower rate to
+    the asked one. Heap has the place that it would have if it grew in proportion. A worker that is alone on
+    its node has the node's CPU to itself, and only the node is listed. Of the workers' heaps, the fullest is.
 
     Parameters
     ----------
     plan : PhysicalPlan
     estimates : iterable of Estimate
         The composite model's, of every subject.
+    lower : iterable of Estimate
+        Those of CPU at ``LOWER`` times the rate.
     source : Observation
         With heap and bytes sent, where they were measured.
     rate_tps : float
@@ -88,41 +116,58 @@ def plan_limits(
     amounts : NodeAmounts, optional
         Heap of a worker, and bytes a second that a node may send. None: neither is looked at.
     """
-    means = {(e.measure, e.subject): e.value for e in estimates if e.statistic == "mean"}
-    found = [*_executors(plan, means), *_processors(plan, means)]
+    means = _means(estimates)
+    found = [*_executors(plan, means), *_processors(plan, means, _means(lower))]
     if amounts is not None:
-        found += [*_heap(plan, source, amounts), *_links(plan, source, rate_tps, amounts)]
-    limits = (
-        PlanLimit(name, resource, share, None if resource == Resource.HEAP else rate_tps / share)
-        for name, resource, share in found
-        if share > 0
-    )
-    return tuple(sorted(limits, key=lambda limit: (-limit.utilisation, limit.subject, limit.resource)))
+        at_rate = replace(source, asked_rate_tps=rate_tps)
+        found += [*_heap(plan, source, amounts), *_links(plan, at_rate, amounts)]
+    found.sort(key=lambda f: (f.full_at, f.subject, f.resource))
+    return tuple(f.limit(rate_tps) for f in found if f.share > 0)
 
 
-def _executors(plan: PhysicalPlan, means: Means) -> Iterator[Share]:
+def _means(estimates: Iterable[Estimate]) -> Means:
+    return {(e.measure, e.subject): e.value for e in estimates if e.statistic == "mean"}
+
+
+def _in_proportion(subject: str, resource: str, share: float) -> Filling:
+    return Filling(subject, resource, share, 1 / share if share > 0 else math.inf)
+
+
+def _along_line(subject: str, share: float, lower: float | None) -> Filling:
+    """Return CPU of which so much is in use at the asked rate and, where it is known, at the lower one."""
+    growth = 0.0 if lower is None else (share - lower) / (1 - LOWER)
+    full_at = max(1 + (1 - share) / growth, 0.0) if growth > 0 else math.inf
+    return Filling(subject, Resource.CPU, share, full_at)
+
+
+def _executors(plan: PhysicalPlan, means: Means) -> Iterator[Filling]:
     for e in plan.executors:
         share = means.get((Measure.UTILISATION, e.label))
         if share is not None:
-            yield e.label, BUSY, share
+            yield _in_proportion(e.label, BUSY, share)
 
 
-def _processors(plan: PhysicalPlan, means: Means) -> Iterator[Share]:
+def _processors(plan: PhysicalPlan, means: Means, lower: Means) -> Iterator[Filling]:
     """Yield the CPU of nodes, and of workers that share one."""
-    cores = {w: means.get((Measure.WORKER_CPU, w.label)) for w in plan.workers}
-    known = {w: used for w, used in cores.items() if used is not None}
-    if len(known) < len(cores):
+    if _cores(means, plan.workers) is None:
         return
-    capacity = dict(zip((n.name for n in plan.nodes), map(float, capacities(plan.nodes)), strict=True))
-    on_node = Counter(w.node for w in known)
-    for worker, used in known.items():
-        if on_node[worker.node] > 1:
-            yield worker.label, Resource.CPU, used / capacity[worker.node]
-    for node in on_node:
-        yield node, Resource.CPU, sum(c for w, c in known.items() if w.node == node) / capacity[node]
+    for node in plan.nodes:
+        here = [w for w in plan.workers if w.node == node.name]
+        sharing = here if len(here) > 1 else []
+        for subject, workers in (*((w.label, [w]) for w in sharing), (node.name, here)):
+            now, before = _cores(means, workers), _cores(lower, workers)
+            if now is not None:
+                capacity = node_capacity_cores(node)
+                yield _along_line(subject, now / capacity, None if before is None else before / capacity)
 
 
-def _heap(plan: PhysicalPlan, source: Observation, amounts: NodeAmounts) -> Iterator[Share]:
+def _cores(means: Means, workers: Sequence[Worker]) -> float | None:
+    """Return the cores that workers use together; None where nobody knows it of one of them."""
+    used = [cores for w in workers if (cores := means.get((Measure.WORKER_CPU, w.label))) is not None]
+    return sum(used) if len(used) == len(workers) else None
+
+
+def _heap(plan: PhysicalPlan, source: Observation, amounts: NodeAmounts) -> Iterator[Filling]:
     """Yield the fullest worker's heap; each task has an equal part of what its worker keeps now."""
     try:
         kept_mb = sum_of_tasks(task_heap_mb(source), plan.executors)
@@ -132,12 +177,12 @@ def _heap(plan: PhysicalPlan, source: Observation, amounts: NodeAmounts) -> Iter
     for e, own_mb in zip(plan.executors, kept_mb, strict=True):
         of_worker[e.worker.label] += float(own_mb)
     fullest = max(of_worker, key=lambda label: of_worker[label])
-    yield fullest, Resource.HEAP, of_worker[fullest] / amounts.worker_heap_mb
+    yield _in_proportion(fullest, Resource.HEAP, of_worker[fullest] / amounts.worker_heap_mb)
 
 
-def _links(plan: PhysicalPlan, source: Observation, rate_tps: float, amounts: NodeAmounts) -> Iterator[Share]:
+def _links(plan: PhysicalPlan, source: Observation, amounts: NodeAmounts) -> Iterator[Filling]:
     """Yield what each node sends to others, where its tuples' sizes and its capacity are known."""
-    if amounts.link_bytes_s is None or not source.rate_tps > 0:
+    if amounts.link_bytes_s is None:
         return
     try:
         sent = task_traffic(source).bytes_between_executors(plan.executors)
@@ -145,6 +190,6 @@ def _links(plan: PhysicalPlan, source: Observation, rate_tps: float, amounts: No
         return
     here = np.array([e.worker.node for e in plan.executors])
     for node in dict.fromkeys(here.tolist()):
-        bytes_s = float(sent[np.ix_(here == node, here != node)].sum()) * rate_tps / source.rate_tps
+        bytes_s = float(sent[np.ix_(here == node, here != node)].sum())
         if not np.isnan(bytes_s):
-            yield node, Resource.SENT, bytes_s / amounts.link_bytes_s
+            yield _in_proportion(node, Resource.SENT, bytes_s / amounts.link_bytes_s)

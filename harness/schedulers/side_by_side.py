@@ -12,7 +12,7 @@ from harness.models.composite.model import Prepared, composite
 from harness.models.contract.answers import first_latency
 from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import BudgetingScheduler, Estimate, NodeAmounts, Observation, Proposal, Scheduler
-from harness.schedulers.limits import MOST_LIMITS, PlanLimit, plan_limits
+from harness.schedulers.limits import LOWER, MOST_LIMITS, PlanLimit, plan_limits
 from harness.schedulers.plan_costs import PlanCosts, cost_plan, same_as
 from harness.schemas import LATENCIES
 
@@ -36,7 +36,7 @@ class SchedulerProposal:
     costs : PlanCosts, optional
         Beside the plan in force, at the rate that is asked for.
     limits : tuple of PlanLimit
-        All, nearest to full first.
+        All, those first that are full first as the rate grows.
     same_as : tuple of str
         Schedulers whose plan differs by no more than like slots.
     """
@@ -183,8 +183,10 @@ class PlacementTable:
     def _judged(self, name: str, proposal: Proposal) -> SchedulerProposal:
         plan, notes = proposal.plan, "; ".join(proposal.notes)
         costs = cost_plan(plan, self._at_rate, self.running)
+        asked = plan, self.source.settings
         try:
-            answers = self._prepared.predict(plan, self.source.settings, self.rate_tps).estimates
+            answers = self._prepared.predict(*asked, self.rate_tps).estimates
+            lower = self._prepared.cpu(*asked, LOWER * self.rate_tps).estimates
         except ModelDeclined as why:
             reason = "; ".join(filter(None, [str(why), notes]))
             return SchedulerProposal(name, "unpredicted", reason, plan, costs=costs)
@@ -195,7 +197,7 @@ class PlacementTable:
             notes if mean else "; ".join(filter(None, [next(refusals, "no latency is predicted"), notes]))
         )
         status: ProposalStatus = "ok" if mean else "unpredicted"
-        limits = plan_limits(plan, answers, self.source, self.rate_tps, self.amounts)
+        limits = plan_limits(plan, answers, lower, self.source, self.rate_tps, self.amounts)
         return SchedulerProposal(name, status, reason, plan, whole, costs, limits)
 
     @cached_property

@@ -9,7 +9,7 @@ from harness.errors import HarnessError, ModelDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
 from harness.plans import Frozen, PhysicalPlan
 from harness.protocols import Estimate, Observation, PredictionStatus, Settings, Tuner, TuningProposal
-from harness.schedulers.limits import MOST_LIMITS, PlanLimit, plan_limits
+from harness.schedulers.limits import LOWER, MOST_LIMITS, PlanLimit, plan_limits
 from harness.schedulers.plan_costs import executors_moved, workers_restarted
 from harness.schemas import LATENCIES, Measure
 from harness.tuning.placement import Placement, deal_evenly
@@ -52,7 +52,7 @@ class PredictedProposal(Frozen):
     proposal : TuningProposal
     predicted : PredictedPerformance, optional
     limits : tuple of PlanLimit
-        Nearest to full first.
+        Those first that are full first as the rate grows.
     executors_moved, workers_restarted : int, optional
         Beside the measured plan, where executors are placed as predicted.
     """
@@ -154,7 +154,8 @@ class TuningTable:
             return _declined(why), ()
         estimates = prepared.predict(plan, settings, self.rate_tps).estimates
         whole = performance({(e.measure, e.statistic): e for e in estimates if not e.subject})
-        return whole, plan_limits(plan, estimates, self.source, self.rate_tps)
+        lower = prepared.cpu(plan, settings, LOWER * self.rate_tps).estimates
+        return whole, plan_limits(plan, estimates, lower, self.source, self.rate_tps)
 
 
 def _declined(why: ModelDeclined) -> PredictedPerformance:

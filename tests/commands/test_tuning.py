@@ -54,7 +54,8 @@ def test_proposals_stand_side_by_side_and_the_last_line_has_all_of_them() -> Non
             "limits",
             "decisions",
         ]
-        first = proposal["limits"][0]  # the rate is in proportion
+        first = proposal["limits"][0]  # an executor's time is in proportion to the rate
+        assert first["resource"] == "time"
         assert first["max_rate_tps"] * first["utilisation"] == pytest.approx(225)
         assert proposal["executors_moved"] > 0
         assert {tuple(d) for d in proposal["decisions"]} == {("node", "formula", "values", "result", "why")}

@@ -16,7 +16,7 @@ from harness.models.composite.neighbourhood import Neighbourhood
 from harness.models.composite.plan.network_builder import build_network, network_builder
 from harness.models.composite.played import answered
 from harness.models.composite.sensitivity import dearer
-from harness.models.composite.solved_measures import Limit, predicted
+from harness.models.composite.solved_measures import CPU, Limit, predicted
 from harness.models.composite.source_estimates import SourceEstimates
 from harness.models.composite.uncertainty import Calibrations, Weighed, calibrations
 from harness.models.contract.answers import (
@@ -185,6 +185,17 @@ class Prepared:
             own, others = answered(networks[0]), coarsely_answered(networks)
             limit = self._limit(own, settings, rate_tps)
             return self.anchor(predicted(own, others, rate_tps, self.calibrations, limit))
+        except ModelDeclined as why:
+            return declined(proposed, why)
+
+    def cpu(self, proposed: PhysicalPlan, settings: Settings, rate_tps: float) -> Prediction:
+        """Return the CPU of a proposed plan's workers and nodes alone, without intervals, or a named gap.
+
+        No latency is worked out, so it is quick.
+        """
+        try:
+            own = self.solve(proposed, settings, rate_tps)
+            return predicted(own, [], rate_tps, self.calibrations, parts=CPU)
         except ModelDeclined as why:
             return declined(proposed, why)
 

@@ -283,3 +283,5 @@ PARTS: Parts = (
     ((), Answers.cpu),
 )
 """Measures that become gaps where a part has no answer, and the part."""
+CPU: Parts = (((), Answers.cpu),)
+"""CPU of workers and nodes alone."""
