@@ -178,13 +178,11 @@ class StepAdapter:
     def _proposed(self, scheduler: Scheduler, seen: PeriodSeen, source: Observation) -> Proposal:
         plan = seen.plan
         question = SchedulingQuestion(plan.query_plan, plan.configuration(), plan.nodes, source)
+        chooses = isinstance(scheduler, BudgetingScheduler)
         if isinstance(scheduler, BudgetingScheduler):
-            proposal = ask_scheduler(scheduler.within(seen.rate_tps, None, None), question)
-            # it may choose the numbers: its answer is compared with these
-            question = replace(question, configuration=proposal.plan.configuration())
-        else:
-            proposal = ask_scheduler(scheduler, question)
-        if fault := answer_faults(proposal, question):
+            scheduler = scheduler.within(seen.rate_tps, None, None)
+        proposal = ask_scheduler(scheduler, question)
+        if fault := answer_faults(proposal, question, own_counts=chooses):
             raise SchedulerDeclined(f"answered nonsense: {fault}")
         return proposal
 

@@ -67,12 +67,21 @@ def check_scheduler(scheduler: Scheduler, question: SchedulingQuestion) -> tuple
     return tuple(outcomes)
 
 
-def answer_faults(proposal: object, question: SchedulingQuestion) -> str:
-    """Return what makes an answer useless: executors missing or twice, slots not free, another plan."""
-    return next(_faults(proposal, question), "")
+def answer_faults(proposal: object, question: SchedulingQuestion, own_counts: bool = False) -> str:
+    """Return what makes an answer useless: executors missing or twice, slots not free, another plan.
+
+    Parameters
+    ----------
+    proposal : object
+        Whatever was answered.
+    question : SchedulingQuestion
+    own_counts : bool
+        Whether the scheduler may choose the counts: they are then the proposal's, not the question's.
+    """
+    return next(_faults(proposal, question, own_counts), "")
 
 
-def _faults(proposal: object, question: SchedulingQuestion) -> Iterator[str]:
+def _faults(proposal: object, question: SchedulingQuestion, own_counts: bool) -> Iterator[str]:
     if not isinstance(proposal, Proposal) or not isinstance(proposal.plan, PhysicalPlan):
         yield f"returned a {type(proposal).__name__}, not a Proposal with a plan"
         return
@@ -83,9 +92,16 @@ def _faults(proposal: object, question: SchedulingQuestion) -> Iterator[str]:
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         yield f"executor {twice[0]} is placed twice"
-    wanted = {
-        e.label for e in unplaced_executors(question.query_plan, question.configuration, question.source)
-    }
+    if not labels:
+        yield "no executor is placed"
+        return
+    counts = plan.configuration() if own_counts else question.configuration
+    try:
+        executors = unplaced_executors(question.query_plan, counts, question.source)
+    except SchedulerDeclined as why:
+        yield f"its counts cannot be had: {why}"
+        return
+    wanted = {e.label for e in executors}
     if missing := sorted(wanted - set(labels)):
         yield f"executor {missing[0]} is not placed ({len(missing)} are missing)"
     if strange := sorted(set(labels) - wanted):
@@ -96,7 +112,8 @@ def _faults(proposal: object, question: SchedulingQuestion) -> Iterator[str]:
             yield f"worker {worker.label} is in no slot that exists and is free"
     if {n.name: n for n in plan.nodes} != {n.name: n for n in question.nodes}:
         yield "the plan's worker nodes are not those of the question"
-    if not all(isinstance(note, str) and note.strip() for note in proposal.notes):
+    notes = proposal.notes if isinstance(proposal.notes, tuple | list) else [None]
+    if not all(isinstance(note, str) and note.strip() for note in notes):
         yield "a note is empty or no text"
 
 

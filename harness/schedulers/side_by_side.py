@@ -12,6 +12,7 @@ from harness.models.composite.model import Prepared, composite
 from harness.models.contract.answers import first_latency
 from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import BudgetingScheduler, Estimate, NodeAmounts, Observation, Proposal, Scheduler
+from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
 from harness.schedulers.limits import LOWER, MOST_LIMITS, PlanLimit, plan_limits
 from harness.schedulers.plan_costs import PlanCosts, cost_plan, same_as
 from harness.schemas import LATENCIES
@@ -151,7 +152,7 @@ class PlacementTable:
         return self._judged("(as it is)", Proposal(self.source.plan))
 
     def propose(self, schedulers: Mapping[str, Scheduler]) -> list[SchedulerProposal]:
-        """Ask each scheduler; one that crashes has declined.
+        """Ask each scheduler; one that crashes or answers nonsense has declined.
 
         Raises
         ------
@@ -164,12 +165,14 @@ class PlacementTable:
 
     def _ask(self, name: str, scheduler: Scheduler) -> SchedulerProposal:
         source = self._at_rate
+        question = SchedulingQuestion(source.plan.query_plan, self.configuration, self.nodes, source)
+        chooses = isinstance(scheduler, BudgetingScheduler)
         try:
             if isinstance(scheduler, BudgetingScheduler):
                 scheduler = scheduler.within(self.rate_tps, self.max_executors, self.max_workers)
-            proposal = scheduler.propose(source.plan.query_plan, self.configuration, self.nodes, source)
-            if not isinstance(proposal, Proposal):
-                raise TypeError(f"it answered {type(proposal).__name__}, not a Proposal")
+            proposal = ask_scheduler(scheduler, question)
+            if fault := answer_faults(proposal, question, own_counts=chooses):
+                raise SchedulerDeclined(f"it answered nonsense: {fault}")
         except (SchedulerDeclined, ModelDeclined) as why:
             return SchedulerProposal(name, "declined", str(why))
         except UsageError:
