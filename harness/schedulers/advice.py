@@ -179,8 +179,9 @@ def advise(
     others = tuple(p for p in proposed if p.proposal.plan is not None and p.count <= best.count)
     advised = min((best, *others), key=lambda p: (not p.keeps, p.count, p.high_ms))
     assert advised.proposal.plan is not None
-    shape = plan_shape(advised.proposal.plan)
-    alike = {p.proposal.scheduler for p in others if p.proposal.plan and plan_shape(p.proposal.plan) == shape}
+    shape = plan_shape(advised.proposal.plan, table.distinct)
+    found = (p.proposal for p in others)
+    alike = {p.scheduler for p in found if p.plan and plan_shape(p.plan, table.distinct) == shape}
     others = tuple(p for p in others if p.proposal.scheduler not in alike)
     named = tuple(sorted(alike - {advised.proposal.scheduler}))
     advised = replace(advised, proposal=replace(advised.proposal, same_as=named))

@@ -35,7 +35,7 @@ from harness.schedulers.guided_scoring import GuidedScore, LatencyStatistic, Pla
 from harness.schedulers.guided_search import PlacementSearch, Seated
 from harness.schedulers.loads import overload_notes
 from harness.schedulers.placement import unplaced_executors
-from harness.schedulers.plan_costs import plan_shape
+from harness.schedulers.plan_costs import distinct_nodes, plan_shape
 from harness.schedulers.traffic import task_traffic
 from harness.schedulers.traffic_cut import TrafficCutScheduler
 
@@ -321,9 +321,8 @@ class _GuidedPlacing:
 
     @cached_property
     def _distinct(self) -> frozenset[str]:
-        """Nodes that are like no other: all of them, where round trips between nodes were measured."""
-        probed = self.judge.prepared.estimates.times.network_ms
-        return frozenset(n.name for n in self.nodes) if probed else frozenset()
+        """Nodes that are like no other, for a link that a plan does not know."""
+        return distinct_nodes(self.judge.prepared, self.nodes)
 
     def _runs(self, search: PlacementSearch, configuration: TopologyConfiguration) -> bool:
         """Return whether the plan in force is an answer to what is asked."""

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import SchedulerDeclined
-from harness.plans import PhysicalPlan, Worker
+from harness.models.composite.model import Prepared
+from harness.plans import PhysicalPlan, Worker, WorkerNode
 from harness.protocols import Observation
 from harness.schedulers.loads import capacities, node_cores, sum_of_tasks, task_cores
 from harness.schedulers.traffic import task_traffic
@@ -64,7 +65,7 @@ class _Crossing(NamedTuple):
 
 
 def cost_plan(plan: PhysicalPlan, source: Observation, running: PhysicalPlan | None = None) -> PlanCosts:
-    """Compare a plan with the one in force by what the source's metrics say.
+    """Compare a plan with the one in force by what the source's metrics say, at the rate that is planned for.
 
     Parameters
     ----------
@@ -196,6 +197,15 @@ def executor_sets(plan: PhysicalPlan) -> Mapping[Worker, frozenset[str]]:
     return {worker: frozenset(labels) for worker, labels in sets.items()}
 
 
+def distinct_nodes(prepared: Prepared, nodes: Iterable[WorkerNode]) -> frozenset[str]:
+    """Return the names of nodes that are like no other: all, where round trips between nodes were measured.
+
+    A plan does not say how slow a link is, so its nodes look alike.
+    """
+    probed = prepared.estimates.times.network_ms
+    return frozenset(n.name for n in nodes) if probed else frozenset()
+
+
 def plan_shape(plan: PhysicalPlan, distinct: Collection[str] = ()) -> Hashable:
     """Return a value that two plans share if and only if they differ by no more than like slots.
 
@@ -205,7 +215,8 @@ def plan_shape(plan: PhysicalPlan, distinct: Collection[str] = ()) -> Hashable:
     Parameters
     ----------
     distinct : collection of str
-        Names of nodes that are like no other for a reason that a plan does not know: a slowed link.
+        Names of nodes that are like no other for a reason that a plan does not know: a slowed link
+        (``distinct_nodes``).
     """
     hosts: dict[str, dict[str, list[tuple[str, ...]]]] = {}
     for worker, labels in executor_sets(plan).items():

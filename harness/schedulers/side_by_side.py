@@ -14,7 +14,7 @@ from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
 from harness.protocols import BudgetingScheduler, Estimate, NodeAmounts, Observation, Proposal, Scheduler
 from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
 from harness.schedulers.limits import LOWER, MOST_LIMITS, PlanLimit, plan_limits
-from harness.schedulers.plan_costs import PlanCosts, cost_plan, same_as
+from harness.schedulers.plan_costs import PlanCosts, cost_plan, distinct_nodes, same_as
 from harness.schemas import LATENCIES
 
 ProposalStatus = Literal["ok", "unpredicted", "declined"]
@@ -160,8 +160,17 @@ class PlacementTable:
             When a scheduler refuses what it was asked.
         """
         proposals = [self._ask(name, scheduler) for name, scheduler in schedulers.items()]
-        alike = same_as({p.scheduler: p.plan for p in proposals if p.plan is not None})
+        plans = {p.scheduler: p.plan for p in proposals if p.plan is not None}
+        alike = same_as(plans, self.distinct if len(plans) > 1 else ())
         return [replace(p, same_as=alike.get(p.scheduler, ())) for p in proposals]
+
+    @cached_property
+    def distinct(self) -> frozenset[str]:
+        """Names of nodes that are like no other, as far as the source tells (``distinct_nodes``)."""
+        try:
+            return distinct_nodes(self._prepared, self.nodes)
+        except ModelDeclined:
+            return frozenset()
 
     def _ask(self, name: str, scheduler: Scheduler) -> SchedulerProposal:
         source = self._at_rate
