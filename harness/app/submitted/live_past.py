@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,6 +65,41 @@ def keep_newest(kept: OrderedDict[str, Kept], key: str, value: Kept) -> None:
         kept.popitem(last=False)
 
 
+class NewestReadings(Generic[Kept]):
+    """The newest reading of each topology; one is read by one thread at a time, others meanwhile."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reading: dict[str, threading.Lock] = {}
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+
+    def renew(self, key: str, read: Callable[[Kept | None], Kept]) -> Kept:
+        """Keep a topology's new reading, and return it; who asks for the same one meanwhile waits.
+
+        Parameters
+        ----------
+        key : str
+            The topology.
+        read : callable
+            Returns the new reading, given the one that was kept.
+
+        Examples
+        --------
+        >>> readings: NewestReadings[int] = NewestReadings()
+        >>> [readings.renew("words", lambda before: 1 if before is None else before + 1) for _ in range(3)]
+        [1, 2, 3]
+        """
+        with self._lock:
+            reading = self._reading.setdefault(key, threading.Lock())
+        with reading:  # a server that is slow keeps nobody from another one
+            with self._lock:
+                before = self._kept.get(key)
+            made = read(before)
+            with self._lock:
+                keep_newest(self._kept, key, made)
+            return made
+
+
 class LivePasts:
     """The past of topologies whose traffic has seasons.
 
@@ -76,8 +111,7 @@ class LivePasts:
 
     def __init__(self, metrics: EmittedMetrics) -> None:
         self._metrics = metrics
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, SpoutPast] = OrderedDict()
+        self._kept: NewestReadings[SpoutPast] = NewestReadings()
 
     def of(self, topology: SubmittedTopology) -> SpoutPast:
         """Return the past of a topology, longer by what one reading brings.
@@ -92,15 +126,15 @@ class LivePasts:
         key, facts = str(topology.path), topology.facts
         reported_s, needed_s = float(topology.experiment.measure.bucket_s), past_needed_s(facts.season_s)
         bucket_s = bucket_length_s(reported_s, needed_s / BUCKETS, facts.season_s)
-        with self._lock:  # several pages ask once
+
+        def read(past: SpoutPast | None) -> SpoutPast:
             until_ms = last_whole_ms(reported_s, bucket_s)
             since_ms = max(until_ms - round(needed_s * 1e3), facts.at_epoch_ms)
-            past = self._kept.get(key)
             if past is None or until_ms - past.span.until_ms > 2 * _at_once_ms(bucket_s):
                 past = SpoutPast(METRICS.empty_table(), RowSpan(until_ms, until_ms), bucket_s)
-            past = self._longer(topology, past, RowSpan(since_ms, until_ms))
-            keep_newest(self._kept, key, past)
-            return past
+            return self._longer(topology, past, RowSpan(since_ms, until_ms))
+
+        return self._kept.renew(key, read)  # several pages ask once
 
     def _longer(self, topology: SubmittedTopology, past: SpoutPast, wanted: RowSpan) -> SpoutPast:
         """Return a past with the buckets that are over since, and with a part of those before it."""

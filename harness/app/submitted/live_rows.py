@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +10,7 @@ import pyarrow.compute as pc
 
 from harness.app.store_sender import given_store
 from harness.app.submitted.folder import SubmittedTopology, now_ms
-from harness.app.submitted.live_past import LivePasts, SpoutPast, keep_newest
+from harness.app.submitted.live_past import LivePasts, NewestReadings, SpoutPast
 from harness.app.submitted.observing import RowSpan
 from harness.experiments.watching import AGAIN_S
 from harness.schemas import METRICS
@@ -36,8 +34,7 @@ class LiveMetrics:
     """The last rows of submitted topologies."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, LiveRows] = OrderedDict()
+        self._kept: NewestReadings[LiveRows] = NewestReadings()
         self._pasts = LivePasts(self)
 
     def rows(self, topology: SubmittedTopology) -> LiveRows:
@@ -50,10 +47,9 @@ class LiveMetrics:
         ClusterError
             When the server does not answer.
         """
-        key = str(topology.path)
-        with self._lock:  # several pages ask once
+
+        def read(before: LiveRows | None) -> LiveRows:
             until_ms = now_ms()
-            before = self._kept.get(key)
             if before is not None and until_ms - before.span.until_ms < FRESH_S * 1e3:
                 return before
             since_ms = until_ms - round(WINDOW_S * 1e3)
@@ -65,9 +61,9 @@ class LiveMetrics:
                 new = store.read(read_ms, until_ms)
             end = table["bucket_end_ms"]
             old = table.filter(pc.and_(pc.greater(end, since_ms), pc.less_equal(end, read_ms)))
-            found = LiveRows(pa.concat_tables([old, new]).unify_dictionaries(), RowSpan(since_ms, until_ms))
-            keep_newest(self._kept, key, found)
-            return found
+            return LiveRows(pa.concat_tables([old, new]).unify_dictionaries(), RowSpan(since_ms, until_ms))
+
+        return self._kept.renew(str(topology.path), read)  # several pages ask once
 
     def past(self, topology: SubmittedTopology) -> SpoutPast | None:
         """Return what spouts emitted in the last seasons; None where the traffic has none.
