@@ -44,10 +44,13 @@ class RateChart(NamedTuple):
 @live_pages.get("")
 def show_topologies(request: Request) -> HTMLResponse:
     """Show the topologies that were submitted to stay."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for name, topology in _all(request).items():
-        facts, applied = topology.facts, topology.applied
-        rows.append({"name": name, "facts": facts, "kept": topology.plan, "applied": len(applied)})
+        try:
+            facts, applied = topology.facts, topology.applied
+            rows.append({"name": name, "facts": facts, "kept": topology.plan, "applied": len(applied)})
+        except UsageError as reason:  # the others are shown still
+            rows.append({"name": name, "reason": str(reason)})
     return page("topologies.html.j2", "", rows=rows)
 
 

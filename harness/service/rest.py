@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BeforeValidator, Field
 
-from harness.app.submitted.folder import SubmittedTopology, known
+from harness.app.submitted.folder import SubmittedTopology, known, named
 from harness.errors import HarnessError
 from harness.runs import Run
 from harness.service.answers import (
@@ -33,7 +33,7 @@ TROUBLE: dict[int | str, dict[str, object]] = {
     404: {"model": Troubles, "description": "Unknown topology, model, run or step, and those that there are"},
     422: {"model": Troubles, "description": "Something in the request cannot be"},
     403: {"model": Troubles, "description": "Another host or origin, or a body that is too large"},
-    503: {"model": Troubles, "description": "A server that is asked is away; which"},
+    503: {"model": Troubles, "description": "A server that is asked is away, or models are at work; which"},
 }
 rest = APIRouter(prefix="/model", responses=TROUBLE)
 
@@ -72,9 +72,8 @@ def find(request: Request, topology: str) -> Found:
         When Nimbus is away.
     """
     submitted = known(request.app.state.submitted)
-    for name, left in submitted.items():
-        if topology in (name, left.facts.topology):
-            return Found(topology, left)
+    if (left := named(submitted, topology)) is not None:
+        return Found(topology, left)
     index: RunIndex = request.app.state.index
     measured = index.by_topology()
     if topology in measured:

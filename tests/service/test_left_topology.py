@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from left_running import STEP, ArchivedMetrics, archived, left_running, live
 from recorded_nimbus import ANSWERS, nimbus_that_sends
 
 from harness.app.submitted.asked_cluster import AskedCluster
-from harness.app.submitted.folder import KeptPlan, SubmittedTopology
+from harness.app.submitted.folder import KeptPlan, SubmittedTopology, find
 from harness.app.submitted.live_rows import LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms
 from harness.app.submitted.plan_file import labels
@@ -94,6 +95,25 @@ def test_packing_plans_are_proposed_for_what_it_emits_and_will_emit(client: Test
     future = {"future_mins": 0.5, "source_hours": 0.01, "quantile": 50}
     ahead = client.get(f"{PACKING}/future", params=future).json()
     assert ahead["forecast"]["rate_tps"] == ahead["rate_tps"] == pytest.approx(now["rate_tps"], rel=0.1)
+
+
+def test_a_folder_that_is_damaged_is_named_and_keeps_nobody_from_the_others(
+    client: TestClient, tmp_path: Path
+) -> None:
+    """It comes before the other one in the order of names."""
+    damaged = left_running(tmp_path / "submitted", "damaged").path
+    (damaged / "submitted.json").write_text("{")
+    (answer,) = client.get(f"{CURRENT}-of-storm").json().values()
+    assert answer["submitted"] == NAME
+    assert find(tmp_path / "submitted", f"{NAME}-of-storm").name == NAME
+    unknown = client.get("/model/topology/storm/current/never")
+    assert (unknown.status_code, unknown.json()["errors"][0]["known"]) == (404, ["damaged", NAME])
+    itself = client.get("/model/topology/storm/current/damaged")
+    page = client.get("/topologies")
+    assert (itself.status_code, page.status_code) == (422, 200)
+    for said in (itself.json()["errors"][0]["error"], html.unescape(page.text)):
+        assert f"{damaged}/submitted.json: cannot be used: " in said
+    assert f"{NAME}-of-storm" in page.text
 
 
 def test_a_plan_that_somebody_changed_is_not_taken_for_the_kept_one(

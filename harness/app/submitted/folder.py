@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -197,6 +198,17 @@ def known(folder: Path) -> dict[str, SubmittedTopology]:
     return {path.name: SubmittedTopology(path) for path in paths if (path / SUBMITTED).is_file()}
 
 
+def named(there: Mapping[str, SubmittedTopology], name: str) -> SubmittedTopology | None:
+    """Return the submitted topology of a name, or of Storm's name, which damaged folders do not say."""
+    if name in there:
+        return there[name]
+    for topology in there.values():
+        with suppress(UsageError):
+            if topology.facts.topology == name:
+                return topology
+    return None
+
+
 def find(folder: Path, name: str) -> SubmittedTopology:
     """Return the submitted topology of a name, which may be Storm's.
 
@@ -206,11 +218,8 @@ def find(folder: Path, name: str) -> SubmittedTopology:
         When there is no such one; the names that there are.
     """
     there = known(folder)
-    if name in there:
-        return there[name]
-    for topology in there.values():
-        if topology.facts.topology == name:
-            return topology
+    if (found := named(there, name)) is not None:
+        return found
     names = ", ".join(there) or "none"
     raise UsageError(f"{folder}: no topology {name!r} was submitted", f"known are {names}")
 
