@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1 << 20
 """A larger body is refused: the largest plan of a thousand executors has a tenth of that."""
+TOO_LARGE = f"a body of more than {MOST_BYTES} bytes"
 _DIGITS = 9
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 POLICY = (
@@ -61,12 +63,22 @@ class LoopbackGuard:
                 ]
             await send(message)
 
+        received_bytes = 0
+
+        async def receive_limited() -> Message:
+            nonlocal received_bytes
+            message = await receive()
+            received_bytes += len(message.get("body", b""))
+            if received_bytes > MOST_BYTES:  # of a body that came in chunks, and did not say its length
+                raise HTTPException(403, TOO_LARGE)
+            return message
+
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
         asked = (headers.get(name) for name in (b"origin", b"sec-fetch-site", b"content-length"))
         if refusal := refusal_of(headers.get(b"host", ""), *asked):
             await _refuse(send_guarded, refusal)
         else:
-            await self._application(scope, receive, send_guarded)
+            await self._application(scope, receive_limited, send_guarded)
 
 
 def refusal_of(
@@ -92,7 +104,7 @@ def refusal_of(
     if fetch_site in ("cross-site", "same-site"):  # an image or a link of another site's page
         return "another site's page asked: open the address itself"
     if length is not None and (len(length) > _DIGITS or not length.isdecimal() or int(length) > MOST_BYTES):
-        return f"a body of more than {MOST_BYTES} bytes"
+        return TOO_LARGE
     return ""
 
 
