@@ -91,16 +91,19 @@ class Jobs:
         ------
         Busy
             When it runs, is done, or too many are running.
+        UnknownName
+            When what it asks is no longer known; it then stays as it ended.
         """
         known, folder = self.job(name), self._known(name)
         if known.ongoing or known.state == "done":
             raise Busy(f"job {name} is {known.state}", "start a new one")
         self._require_room()
-        (folder / ENDED).unlink(missing_ok=True)
-        (folder / RESULT).unlink(missing_ok=True)
-        commands = self._commands(known.asked, folder)
         if (begun := self._run_path(folder)) is not None and (begun / EXPERIMENT).is_file():
             commands = [_harness("run", "--resume", str(begun), "--wait", "--json")]
+        else:
+            commands = self._commands(known.asked, folder)
+        (folder / ENDED).unlink(missing_ok=True)
+        (folder / RESULT).unlink(missing_ok=True)
         self._begin(folder, commands, known.attempts + 1)
         return self.job(name)
 

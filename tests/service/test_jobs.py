@@ -24,7 +24,7 @@ from harness.machine.machine_lock import ITS_TURN, WAITING
 from harness.runs import Run
 from harness.service.job_types import JobAsked, ProposeAsked
 from harness.service.jobs import Busy, Jobs
-from harness.service.run_index import RunIndex
+from harness.service.run_index import RunIndex, UnknownName
 
 LONG_S = 180
 until = partial(waiting.until, within_s=LONG_S)
@@ -117,6 +117,24 @@ def test_a_job_is_queued_by_what_its_command_says_until_that_has_the_machine(tmp
     assert jobs.job("one").state == "running"  # another attempt, which has said nothing yet
     os.close(process)
     assert jobs.job("one").state == "interrupted"
+
+
+def test_a_job_that_cannot_start_again_stays_as_it_ended(tmp_path: Path) -> None:
+    """Its run was deleted since; the folder is as a job leaves it that failed."""
+    jobs, folder = Jobs(tmp_path, tmp_path, RunIndex([tmp_path])), tmp_path / "one"
+    folder.mkdir()
+    for name, said in (
+        ("asked", {"kind": "propose", "run": "gone/20260102T030405Z"}),
+        ("begun", {"attempts": 1, "started": "2026-01-02T03:04:05+00:00"}),
+        ("ended", {"exit_status": 1, "ended": "2026-01-02T03:05:06+00:00"}),
+        ("result", {"error": "the reason"}),
+    ):
+        (folder / f"{name}.json").write_text(json.dumps(said))
+    before = jobs.job("one")
+    with pytest.raises(UnknownName, match="unknown run"):
+        jobs.again("one")
+    assert jobs.job("one") == before
+    assert (before.state, before.result) == ("failed", {"error": "the reason"})
 
 
 def test_without_the_token_nothing_is_started(served: Served, client: httpx.Client) -> None:
