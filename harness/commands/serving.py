@@ -68,7 +68,7 @@ def serve(
     for folder in folders:  # before imports that take seconds
         if not folder.is_dir():
             raise UsageError(f"{folder}: no such folder", "run directories are in runs/ and reports/runs/")
-    from harness.service.server import HOST, listen
+    from harness.service.server import HOST, leave, listen
     from harness.service.server import serve as serve_until_told
 
     cluster = None
@@ -94,7 +94,7 @@ def serve(
             from harness.service.notifying import Notifier
 
             notifier = Notifier(notify, submitted, application.state.live)
-            stack.callback(notifier.stop)
+            application.state.ending.append(notifier.stop)
             notifier.start()
 
         def ready() -> None:
@@ -102,4 +102,4 @@ def serve(
             err.print(f"serving {', '.join(map(str, given))} at {opened} ; Ctrl-C ends it", highlight=False)
 
         serve_until_told(application, listening, ready)
-    application.state.model.leave()
+    leave()

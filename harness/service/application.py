@@ -34,6 +34,8 @@ from harness.service.rest import rest
 from harness.service.run_index import RunIndex, UnknownName
 from harness.service.templates import error_page
 from harness.service.together_pages import together_pages
+from harness.service.turns import ModelsBusy
+from harness.service.unanswered import AnsweredFaults, ServiceEnds, ServiceFault
 
 if TYPE_CHECKING:
     from harness.app.submitted.asked_cluster import AskedCluster
@@ -45,6 +47,9 @@ STATUS: tuple[tuple[type[HarnessError], int], ...] = (
     (TokenNeeded, 401),
     (Busy, 409),
     (ClusterError, 503),
+    (ModelsBusy, 503),
+    (ServiceEnds, 503),
+    (ServiceFault, 500),
     (HarnessError, 422),
 )
 """Status of an answer, by the first kind that its error is of."""
@@ -63,7 +68,7 @@ def create_application(
     """Return the application over the runs below some folders.
 
     ``state.stopping`` is set by whoever serves it, to end the streams of events; they start the loading of
-    ``state.model``, too.
+    ``state.model``, too. Each function of ``state.ending`` is called when the service ends, all at once.
 
     Parameters
     ----------
@@ -84,11 +89,12 @@ def create_application(
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
-        lifespan=_ending_jobs,
+        lifespan=_ending,
     )
     index = RunIndex(folders)
     application.state.index = index
-    application.state.jobs = Jobs(jobs or folders[0] / JOBS, folders[0], index)
+    application.state.jobs = started = Jobs(jobs or folders[0] / JOBS, folders[0], index)
+    application.state.ending = [started.end]
     application.state.token = token or secrets.token_urlsafe(16)
     application.state.stopping = False
     application.state.load = load = OwnLoad()
@@ -107,6 +113,7 @@ def create_application(
     application.include_router(builder_pages)
     application.include_router(live_pages)
     application.add_middleware(CountedRequests, load=load)
+    application.add_middleware(AnsweredFaults, answer=_answer_error)
     application.add_middleware(LoopbackGuard)
     application.add_exception_handler(HarnessError, _answer_error)
     application.add_exception_handler(RequestValidationError, _answer_invalid)
@@ -115,10 +122,10 @@ def create_application(
 
 
 @asynccontextmanager
-async def _ending_jobs(application: FastAPI) -> AsyncIterator[None]:
-    """End all jobs with the service."""
+async def _ending(application: FastAPI) -> AsyncIterator[None]:
+    """End with the service what goes on beside it."""
     yield
-    await asyncio.to_thread(application.state.jobs.end)
+    await asyncio.gather(*(asyncio.to_thread(end) for end in application.state.ending))
 
 
 def _answer_error(request: Request, error: Exception) -> Response:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import Literal
@@ -46,7 +44,7 @@ class ModelLoading:
     def __init__(self, load: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
         self._load = load
         self._then = then
-        self._thread = threading.Thread(target=self._carry_out, name="model loading", daemon=True)
+        self._thread = threading.Thread(target=self._carry_out, name="model loading")
         self.state: ModelState = "loading"
 
     def start(self) -> None:
@@ -56,16 +54,6 @@ class ModelLoading:
     def join(self) -> None:
         """Wait until it is loaded, or failed."""
         self._thread.join()
-
-    def leave(self) -> None:
-        """End this process if the model is still being loaded.
-
-        Loading cannot be told to stop, and the compiler's lock that it holds would keep the interpreter from
-        ending. To be called last.
-        """
-        if self._thread.is_alive():
-            sys.stderr.flush()
-            os._exit(0)
 
     def _carry_out(self) -> None:
         try:
@@ -87,7 +75,7 @@ def load_model() -> None:
     from harness.service.proposals import predict_observed  # noqa: PLC0415 (takes seconds)
     from harness.service.questions import computing  # noqa: PLC0415 (takes seconds)
 
-    with computing:
+    with computing.loading():
         case = example()
         predict_observed(case.source, ProposalAsked(placement=labels(case.proposed)))
 

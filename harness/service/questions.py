@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -35,12 +34,13 @@ from harness.service.answers import (
 )
 from harness.service.asked import AskedTopology
 from harness.service.run_index import UnknownName
+from harness.service.turns import ModelTurns
 
 ALL = "all"
 PERCENTS = (10, 50, 90, 95, 99)
 """Quantiles of a forecast, in percent."""
-computing = threading.Lock()
-"""Held while a model works: on a small machine two of them are slower than one after the other."""
+computing = ModelTurns()
+"""Had while a model works."""
 
 
 def named(asked: Sequence[str], known: Collection[str], kind: str, default: str) -> list[str]:
