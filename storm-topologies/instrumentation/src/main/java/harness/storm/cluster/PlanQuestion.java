@@ -55,26 +55,34 @@ final class PlanQuestion {
      *
      * @param placement the worker, NODE:PORT, of each executor's label
      * @param before the same of what runs, which the service may know of from before only
-     * @throws PlanException when there is no answer in time, or none that can be used
+     * @throws PlanException when there is no answer in time, none that can be used, or no service has such an address
      */
     Answer ask(String topology, Map<String, String> placement, Map<String, String> before) throws PlanException {
         String name = URLEncoder.encode(topology, StandardCharsets.UTF_8).replace("+", "%20");
-        HttpRequest request = HttpRequest.newBuilder(URI.create(url + "/model/topology/storm/proposed/" + name))
-            .header("Content-Type", "application/json")
-            .POST(HttpRequest.BodyPublishers.ofString(body(placement, before)))
-            .build();
+        HttpRequest request = request(name, body(placement, before));
         CompletableFuture<HttpResponse<String>> asked = client.sendAsync(request, HttpResponse.BodyHandlers.ofString());
         try {
             HttpResponse<String> answer = asked.get(patienceMs, TimeUnit.MILLISECONDS);
             return read(answer.statusCode(), answer.body());
         } catch (TimeoutException e) {
             asked.cancel(true);
-            throw new PlanException("no answer in " + patienceMs / 1000 + " s");
+            throw new PlanException("no answer in " + patienceMs + " ms");
         } catch (ExecutionException e) {
             throw new PlanException("no answer: " + e.getCause());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new PlanException("interrupted");
+        }
+    }
+
+    private HttpRequest request(String topology, String body) throws PlanException {
+        try {
+            return HttpRequest.newBuilder(URI.create(url + "/model/topology/storm/proposed/" + topology))
+                .header("Content-Type", "application/json")
+                .POST(HttpRequest.BodyPublishers.ofString(body))
+                .build();
+        } catch (IllegalArgumentException e) {
+            throw new PlanException(AskingScheduler.URL + " is no address of a service: " + e.getMessage());
         }
     }
 

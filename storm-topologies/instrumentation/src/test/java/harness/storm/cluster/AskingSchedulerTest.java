@@ -203,7 +203,19 @@ class AskingSchedulerTest {
         silent = true;
         Cluster cluster = rebalanced(asking(Map.of()), 2);
         assertEquals(storms(2), now(cluster));
-        assertEquals("asked: Storm's own plan: no answer in 2 s", cluster.getStatus(T));
+        assertEquals("asked: Storm's own plan: no answer in 2000 ms", cluster.getStatus(T));
+        cluster = rebalanced(asking(Map.of(AskingScheduler.PATIENCE_MS, 1_500)), 2);
+        assertEquals("asked: Storm's own plan: no answer in 1500 ms", cluster.getStatus(T));
+    }
+
+    @Test
+    void anAddressThatIsNoneIsNamedAndItIsStormsPlan() {
+        for (String address : List.of("http://a service", "localhost:8080", "127.0.0.1:8080", "http://")) {
+            Cluster cluster = rebalanced(scheduler(Map.of(AskingScheduler.URL, address, AskingScheduler.TARGET_MS, 20)), 2);
+            assertEquals(storms(2), now(cluster));
+            String said = cluster.getStatus(T);
+            assertTrue(said.startsWith("asked: Storm's own plan: harness.ask.url is no address of a service: "), said);
+        }
     }
 
     @Test
