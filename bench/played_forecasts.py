@@ -12,6 +12,7 @@ until each origin. Two rules say from a forecast whether there will be back-pres
 
     rate      the rate is above the bend with probability 0.5 or more (Caladrius's)
     backlog   or messages still wait then, if the median rate comes and as many go through as the bend says
+              (harness.forecasts.foreseeing)
 
 There was back-pressure in a bucket when spouts paused for a tenth of it or more. Tables are Markdown.
 """
@@ -38,7 +39,7 @@ from made_traffic import Day, bursty_trace, seasonal_trace
 import harness
 from harness.forecasts import FORECASTERS
 from harness.forecasts.answers import LEVELS
-from harness.forecasts.foreseeing import exceeding_probability
+from harness.forecasts.foreseeing import RateLimit, exceeding_probability, waiting_ahead
 from harness.forecasts.prophet import prophet_with_trend
 from harness.models.baselines.caladrius import first_bend, rate_lines
 from harness.models.contract.answers import observe_for
@@ -170,12 +171,8 @@ def foreseen(played: PlayedTraffic, forecaster: Forecaster, season_s: tuple[floa
         if forecast.status != "ok":
             continue
         chances = exceeding_probability(forecast, played.bend_tps)
-        waiting = played.waiting[known - 1]
-        excess = (forecast.rate_tps[:, LEVELS.index(0.5)] - played.bend_tps) * BUCKET_S
-        left = []
-        for more in excess:
-            waiting = max(waiting + more, 0.0)
-            left.append(waiting)
+        limit = RateLimit(played.bend_tps, played.waiting[known - 1])
+        left = waiting_ahead(forecast, limit, BUCKET_S)
         for horizon_s in HORIZONS_S:
             ahead = round(horizon_s / BUCKET_S) - 1
             by_rate = bool(chances[ahead] >= 0.5)
@@ -184,7 +181,7 @@ def foreseen(played: PlayedTraffic, forecaster: Forecaster, season_s: tuple[floa
                     "horizon_s": horizon_s,
                     "pressed": bool(played.pressed[known + ahead]),
                     "rate": by_rate,
-                    "backlog": by_rate or left[ahead] > 0,
+                    "backlog": by_rate or bool(left[ahead] > 0),
                 }
             )
     return pd.DataFrame(rows)

@@ -67,7 +67,7 @@ ALERT_STATUS = 5
     "limits",
     multiple=True,
     metavar="[COMPONENT=]RATE",
-    help="Tuples a second above which the exit status is 5 (repeatable).",
+    help="Tuples a second that go through at most: the exit status is 5 above (repeatable).",
 )
 @click.option(
     "--alert-probability", type=float, default=0.5, show_default=True, help="From which on that is said."
@@ -109,8 +109,9 @@ def forecast(  # noqa: PLR0913 (an argument an option)
     harness forecast day.txt --season-s 120 --model fourier-ar --model seasonal-naive --plot day.svg
     harness forecast --topology words --horizon-s 60 --horizon-s 3600
 
-    With --alert the exit status is 5 when the rate of a component will probably be above the limit before the
-    longest horizon; component, time and probability are printed. The first model decides.
+    With --alert the exit status is 5 when, before the longest horizon, a rate will probably be above the
+    limit. So it is where what came above the limit will still wait. Component, time and probability are
+    printed. The first model decides.
 
     \b
     harness forecast day.txt --season-s 120 --horizon-s 60 --alert 250
@@ -122,7 +123,7 @@ def forecast(  # noqa: PLR0913 (an argument an option)
     harness forecast day.txt --season-s 120 --keys 5
     """
     from harness.forecasts import DEFAULT, resolve_forecaster
-    from harness.forecasts.alerting import find_alerts, forecast_subjects, read_limits
+    from harness.forecasts.alerting import find_alerts, forecast_subjects, limits_of, read_limits
     from harness.forecasts.seasons import known_seasons
 
     if keys is not None:
@@ -160,16 +161,13 @@ def forecast(  # noqa: PLR0913 (an argument an option)
     limit_of = read_limits(limits, sorted({s.component for s in subjects}))
     asked = [s for s in subjects if by == "task" or s.task is None]
     forecasts = forecast_subjects(asked, forecasters, horizons[-1], seasons, levels)
-    alerts = list(find_alerts(forecasts, limit_of, names[0], alert_probability))
+    alerts = list(find_alerts(forecasts, limits_of(asked, limit_of), names[0], alert_probability))
     _show(forecasts, horizons, levels)
     for length_s in own:
         if length_s not in seasons:
             click.echo(f"a season of {length_s:g} s is left out: the history does not show it twice")
     for alert in alerts:
-        click.echo(
-            f"alert: {alert.component} ({alert.stream}) above {alert.limit_tps:g} tuples/s"
-            f" in {alert.ahead_s:g} s with probability {alert.probability:.2f} ({alert.model})"
-        )
+        click.echo(f"alert: {alert.text}")
     result: dict[str, object] = {
         "source": str(topology or source),
         "bucket_s": subjects[0].history.bucket_s,

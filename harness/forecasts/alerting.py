@@ -1,4 +1,4 @@
-"""Forecasts of many subjects at once, and alerts where a component's rate will pass a limit."""
+"""Forecasts of many subjects at once, and alerts where more will come than goes through, or will wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.forecasts.answers import LEVELS, count_buckets, require_levels
-from harness.forecasts.foreseeing import foresee
+from harness.forecasts.foreseeing import RateLimit, Rule, foresee, waiting_after
 from harness.forecasts.histories import SubjectHistory
 from harness.protocols import Forecaster, RateForecast
 
@@ -39,7 +39,7 @@ class SubjectForecast:
 
 @dataclass(frozen=True)
 class RateAlert:
-    """A component's rate into a stream that will be above its limit: from when on, and how probably."""
+    """A component's stream that will be above its limit, or waits for it: from when on, and how probably."""
 
     component: str
     stream: str
@@ -47,6 +47,15 @@ class RateAlert:
     limit_tps: float
     ahead_s: float
     probability: float
+    rule: Rule
+
+    @property
+    def text(self) -> str:
+        """The alert in words."""
+        limit = f"above {self.limit_tps:g} tuples/s"
+        said = limit if self.rule == "rate" else f"still works off what came {limit}"
+        when = f"in {self.ahead_s:g} s with probability {self.probability:.2f} ({self.model})"
+        return f"{self.component} ({self.stream}) {said} {when}"
 
 
 def forecast_subjects(
@@ -79,39 +88,60 @@ def forecast_subjects(
     return forecasts
 
 
-def find_alerts(
-    forecasts: Sequence[SubjectForecast], limit_of: Mapping[str, float], model: str, probability: float
-) -> Iterator[RateAlert]:
-    """Yield an alert for each whole component whose rate a model expects above its limit.
+def limits_of(
+    subjects: Sequence[SubjectHistory], limit_tps: Mapping[str, float]
+) -> dict[tuple[str, str], RateLimit]:
+    """Return the limit of each whole component's stream, and what waits for it by the stream's history.
 
     Parameters
     ----------
-    limit_of : mapping
-        Limit in tuples a second by component; a component without one has no alert.
+    limit_tps : mapping
+        By component; one without a limit is left out.
+    """
+    return {
+        (s.component, s.stream): RateLimit(rate_tps, waiting_after(s.history, rate_tps))
+        for s in subjects
+        if s.task is None and (rate_tps := limit_tps.get(s.component)) is not None
+    }
+
+
+def find_alerts(
+    forecasts: Sequence[SubjectForecast],
+    limits: Mapping[tuple[str, str], RateLimit],
+    model: str,
+    probability: float,
+) -> Iterator[RateAlert]:
+    """Yield an alert for each whole component's stream of which a model expects more than goes through.
+
+    Parameters
+    ----------
+    limits : mapping
+        By component and stream; a stream without one has no alert.
     probability : float
-        From which on a rate counts as above the limit.
+        From which on something is expected (``harness.forecasts.foreseeing``).
 
     Raises
     ------
     UsageError
-        When the model declined for a component with a limit: silence would look like safety.
+        When the model declined for a stream with a limit: silence would look like safety.
     """
     for one in forecasts:
-        component = one.subject.component
-        if one.model != model or one.subject.task is not None or component not in limit_of:
+        subject = one.subject
+        limit = limits.get((subject.component, subject.stream))
+        if one.model != model or subject.task is not None or limit is None:
             continue
         if one.fine.status == "declined":
-            raise UsageError(f"no alert can be given for {component}: {model}: {one.fine.reason}")
-        first = foresee(one.fine, limit_of[component], probability)
+            raise UsageError(f"no alert can be given for {subject.component}: {model}: {one.fine.reason}")
+        first = foresee(one.fine, limit, subject.history.bucket_s, probability)
         if first is not None:
-            end_s = float(one.subject.history.time_s[-1])
             yield RateAlert(
-                component=component,
-                stream=one.subject.stream,
+                component=subject.component,
+                stream=subject.stream,
                 model=model,
-                limit_tps=limit_of[component],
-                ahead_s=round(first[0] - end_s, 6),
-                probability=first[1],
+                limit_tps=limit.rate_tps,
+                ahead_s=round(first.end_s - float(subject.history.time_s[-1]), 6),
+                probability=first.probability,
+                rule=first.rule,
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ TRACE = "trace"
 """Component by which a trace's messages go."""
 _NS_PER_S = 1e9
 _MS_PER_S = 1e3
+_MOMENT_S = 1e-3
+"""Times are whole ms, but for rounding."""
 _FINER = 0.9
 """Buckets may be a little shorter than those measured, whose ends jitter."""
 
@@ -30,6 +32,25 @@ class SubjectHistory:
     task: int | None
     stream: str
     history: RateHistory
+
+    def latest(self, buckets: int) -> SubjectHistory:
+        """Return the last buckets of it, at least one."""
+        history = self.history
+        dropped = max(len(history.rate_tps) - max(buckets, 1), 0)
+        start_s = history.start_s + dropped * history.bucket_s
+        return replace(self, history=replace(history, rate_tps=history.rate_tps[dropped:], start_s=start_s))
+
+    def since(self, start_s: float) -> SubjectHistory:
+        """Return the buckets of it that begin at a moment or later, at least the last one.
+
+        Examples
+        --------
+        >>> spout = SubjectHistory("spout", None, "default", RateHistory(np.array([1.0, 2.0, 3.0]), 2.0))
+        >>> spout.since(2.0).history.rate_tps.tolist(), spout.since(2.5).history.rate_tps.tolist()
+        ([2.0, 3.0], [3.0])
+        """
+        begins_s = self.history.time_s - self.history.bucket_s
+        return self.latest(int((begins_s >= start_s - _MOMENT_S).sum()))
 
 
 def histories_of_metrics(

@@ -15,7 +15,7 @@ from harness.analysis.figures.forecast_figure import ForecastPanel, draw_forecas
 from harness.app.forecasting import read_subjects
 from harness.errors import UsageError
 from harness.forecasts import FORECASTERS
-from harness.forecasts.alerting import find_alerts, forecast_subjects, read_limits
+from harness.forecasts.alerting import find_alerts, forecast_subjects, limits_of, read_limits
 from harness.forecasts.histories import SubjectHistory, histories_of_metrics, history_of_trace
 from harness.forecasts.seasonal_naive import seasonal_naive
 from harness.protocols import RateHistory
@@ -148,10 +148,25 @@ def test_an_alert_goes_by_the_first_model_and_is_not_silent_where_that_declined(
     with pytest.raises(
         UsageError, match="no alert can be given for spout: seasonal-naive: there is no season"
     ):
-        list(find_alerts(forecasts, {"spout": 5.0}, "seasonal-naive", 0.5))
-    (alert,) = find_alerts(forecasts, {"spout": 5.0}, "stats-summary", 0.5)
+        list(find_alerts(forecasts, limits_of([subject], {"spout": 5.0}), "seasonal-naive", 0.5))
+    (alert,) = find_alerts(forecasts, limits_of([subject], {"spout": 5.0}), "stats-summary", 0.5)
     assert (alert.model, alert.ahead_s, alert.probability) == ("stats-summary", 1.0, 0.99)
-    assert not list(find_alerts(forecasts, {"other": 5.0}, "stats-summary", 0.5))
+    assert not list(find_alerts(forecasts, limits_of([subject], {"other": 5.0}), "stats-summary", 0.5))
+
+
+def test_an_alert_says_that_what_came_above_the_limit_still_waits(tmp_path: Path) -> None:
+    """2 a second for 40 s, 12 for the last 4: at 4 a second 32 wait, and 2 s after that 28 do."""
+    calm, burst = np.arange(0, 40, 0.5), np.arange(40, 44, 1 / 12)
+    trace = tmp_path / "burst.txt"
+    trace.write_text("".join(f"{at:.3f}\n" for at in (*calm, *burst, 44.0)))
+    done = ask(trace, "--model", "stats-summary", "--horizon-s", 20, "--alert", 4)
+    assert done.exit_code == 5, done.output
+    (alert,) = last_line(done)["alerts"]
+    assert (alert["rule"], alert["ahead_s"], alert["probability"]) == ("backlog", 2, 0.5)
+    said = "alert: trace (default) still works off what came above 4 tuples/s in 2 s with probability 0.50"
+    assert any(line.startswith(said) for line in done.stdout.splitlines())
+    quiet = ask(trace, "--model", "stats-summary", "--horizon-s", 20, "--alert", 12)
+    assert (quiet.exit_code, last_line(quiet)["alerts"]) == (0, [])
 
 
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])

@@ -17,7 +17,13 @@ from scipy import stats
 from harness.errors import UsageError
 from harness.experiments.schedule import Trace
 from harness.forecasts.answers import LEVELS, count_buckets
-from harness.forecasts.foreseeing import exceeding_probability, foresee
+from harness.forecasts.foreseeing import (
+    RateLimit,
+    exceeding_probability,
+    foresee,
+    waiting_after,
+    waiting_ahead,
+)
 from harness.forecasts.seasonal_naive import seasonal_naive
 from harness.protocols import RateForecast, RateHistory
 
@@ -154,9 +160,33 @@ def test_the_probability_of_exceeding_a_normal_is_its_tail_and_falls_with_the_li
 def test_the_first_bucket_that_is_likely_enough_is_foreseen() -> None:
     levels = (0.25, 0.75)
     forecast = RateForecast(np.array([10.0, 20.0, 30.0]), levels, np.array([[0, 10], [10, 20], [20, 30.0]]))
-    assert foresee(forecast, 15.0, 0.5) == (20.0, 0.5)
-    assert foresee(forecast, 15.0, 0.6) == (30.0, 0.75)
-    assert foresee(forecast, 31.0, 0.5) is None
+    assert foresee(forecast, RateLimit(15.0), 10.0, 0.5) == (20.0, 0.5, "rate")
+    assert foresee(forecast, RateLimit(15.0), 10.0, 0.6) == (30.0, 0.75, "rate")
+    assert foresee(forecast, RateLimit(31.0), 10.0, 0.5) is None
+
+
+def test_what_waits_is_foreseen_until_it_is_worked_off() -> None:
+    """By the median, 5, 15 and 25 come of 30 a second: of 600 that wait 250, 150 and 50 go in 10 s each.
+
+    Quantiles of 0.75 are 10, 20 and 30: 200, 100 and none of them go. Beyond that nothing is known to come.
+    """
+    levels = (0.25, 0.75)
+    forecast = RateForecast(np.array([10.0, 20.0, 30.0]), levels, np.array([[0, 10], [10, 20], [20, 30.0]]))
+    assert waiting_ahead(forecast, RateLimit(30.0, 600.0), 10.0).tolist() == [350, 200, 150]
+    assert waiting_ahead(forecast, RateLimit(30.0, 600.0), 10.0, 0.75).tolist() == [400, 300, 300]
+    assert waiting_ahead(forecast, RateLimit(30.0, 600.0), 10.0, 0.2).tolist() == [300, 0, 0]
+    assert foresee(forecast, RateLimit(30.0, 260.0), 10.0, 0.5) == (10.0, 0.5, "backlog")
+    assert foresee(forecast, RateLimit(30.0, 240.0), 10.0, 0.5) is None
+    assert foresee(forecast, RateLimit(30.0, 240.0), 10.0, 0.3) == (10.0, 0.3, "backlog")
+    assert foresee(forecast, RateLimit(30.0, 299.0), 10.0, 0.8) is None, "surer than the forecast ever is"
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.floats(0, 100))
+def test_what_waits_is_the_most_that_came_too_much_since_any_moment(rates: list[float], limit: float) -> None:
+    """The solution of Lindley's recursion: the largest sum over a last part of the past, at least 0."""
+    excess = 2.0 * (np.array(rates) - limit)
+    largest = max(0.0, *(excess[first:].sum() for first in range(len(rates))))
+    assert waiting_after(RateHistory(np.array(rates), 2.0), limit) == pytest.approx(largest, abs=1e-9)
 
 
 @pytest.mark.parametrize("make", [seasonal_trace, bursty_trace])
