@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+
+import numpy as np
 
 from harness.app.submitted.live_past import SpoutPast
 from harness.errors import UsageError
@@ -12,7 +14,7 @@ from harness.forecasts import DEFAULT, FORECASTERS
 from harness.forecasts.alerting import SubjectForecast, forecast_subjects
 from harness.forecasts.histories import SubjectHistory, histories_of_metrics
 from harness.forecasts.seasons import known_seasons
-from harness.protocols import RateForecast
+from harness.protocols import RateForecast, RateHistory
 
 HORIZON_S = 60.0
 """At least so far is looked ahead."""
@@ -47,7 +49,17 @@ class LiveForecast:
     since_end_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class RecentRates:
+    """The rates of the last minutes; the same as others of their topology that end with the same bucket."""
+
+    topology: str
+    end_s: float
+    subjects: tuple[SubjectHistory, ...] = field(compare=False)
+
+
 def foresee_live(
+    topology: str,
     recent: Sequence[SubjectHistory],
     past: SpoutPast | None,
     spouts: tuple[str, ...],
@@ -56,8 +68,12 @@ def foresee_live(
 ) -> LiveForecast:
     """Foresee the spouts' rates from the past as far as that shows a season, else from the last minutes.
 
+    Either is made once a bucket, for all who ask.
+
     Parameters
     ----------
+    topology : str
+        Its folder.
     recent : sequence of SubjectHistory
         Of whole spouts, in the last minutes.
     past : SpoutPast, optional
@@ -73,14 +89,19 @@ def foresee_live(
     """
     seasonal = None if past is None else _of_past(past, spouts, season_s)
     if seasonal is None:
-        subjects = tuple(recent)
-        made = forecast_subjects(subjects, {DEFAULT: FORECASTERS[DEFAULT]}, HORIZON_S, (), LEVELS)
-        return LiveForecast(subjects, tuple(made))
+        return _of_minutes(RecentRates(topology, float(recent[0].history.time_s[-1]), tuple(recent)))
     return replace(
         seasonal,
         forecasts=tuple(_after(one, now_s, now_s + seasonal.horizon_s) for one in seasonal.forecasts),
         since_end_s=now_s - float(seasonal.subjects[0].history.time_s[-1]),
     )
+
+
+@lru_cache(maxsize=8)
+def _of_minutes(recent: RecentRates) -> LiveForecast:
+    """Return a forecast without seasons, made once until a bucket more is known."""
+    made = forecast_subjects(recent.subjects, {DEFAULT: FORECASTERS[DEFAULT]}, HORIZON_S, (), LEVELS)
+    return LiveForecast(recent.subjects, tuple(made))
 
 
 @lru_cache(maxsize=8)
@@ -111,3 +132,16 @@ def _after(one: SubjectForecast, now_s: float, until_s: float) -> SubjectForecas
         return replace(forecast, time_s=ends_s[kept], rate_tps=forecast.rate_tps[kept])
 
     return replace(one, fine=cut(one.fine), asked=cut(one.asked))
+
+
+def require_live_forecasts() -> None:
+    """Check that the forecaster of submitted topologies can run here.
+
+    Raises
+    ------
+    UsageError
+        When it declines traffic that changes and is known for long enough; why, in its words.
+    """
+    changing = RateHistory(np.asarray(100.0 + np.arange(60) % 7, dtype=np.float64), 1.0)
+    subject = SubjectHistory("spout", None, "default", changing)
+    forecast_subjects((subject,), {DEFAULT: FORECASTERS[DEFAULT]}, HORIZON_S, (), LEVELS)

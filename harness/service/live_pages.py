@@ -140,7 +140,6 @@ def _live(request: Request, topology: SubmittedTopology, shown: View) -> dict[st
         **plan_parts(view.kept.plan, traffic, shown),
         "charts": _rate_charts(view, bucket_s),
         "latency": line_chart("latency", "latencies", view.latency, join_s),
-        "declined": sorted({f.fine.reason for f in view.foreseen.forecasts if f.fine.status != "ok"}),
         "applied": topology.applied[::-1],
         "cost": request.app.state.load.words,
     }

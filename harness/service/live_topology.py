@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,57 +14,15 @@ from harness.app.submitted.live_rows import LiveRows
 from harness.app.submitted.observing import RowSpan, mean_ack_ms, observe_span
 from harness.errors import HarnessError
 from harness.experiments import records
-from harness.forecasts import DEFAULT
-from harness.forecasts.alerting import find_alerts
 from harness.forecasts.histories import SubjectHistory, histories_of_metrics
 from harness.plans import PhysicalPlan
 from harness.protocols import Observation
 from harness.schemas import Metric
-from harness.service.answers import TaskPerformance
 from harness.service.live_forecast import LiveForecast, foresee_live
-from harness.service.questions import assess_tasks
+from harness.service.pressure import ExecutorLoad, PressureAlert, loads_of, pressure_alerts
 
-ALERT_PROBABILITY = 0.5
-FULL_PCT = 100.0
 SILENT_S = 20.0
 """Without a row for so long, something is wrong."""
-
-
-@dataclass(frozen=True)
-class ExecutorLoad:
-    """An executor's share of its thread's time, in percent, and where it runs."""
-
-    component: str
-    executor: str
-    worker: str
-    arrivals_tps: float
-    busy_pct: float
-
-
-@dataclass(frozen=True)
-class PressureAlert:
-    """A component that is, or will probably be, in back-pressure.
-
-    Attributes
-    ----------
-    component : str
-        The one whose executor is full.
-    ahead_s : float
-        0 where it is so now.
-    probability : float
-    """
-
-    component: str
-    ahead_s: float
-    probability: float
-
-    @property
-    def text(self) -> str:
-        """The alert in words."""
-        if not self.ahead_s:
-            return f"{self.component} is in back-pressure: an executor of it needs all of its thread's time"
-        chance = f"probability {self.probability:.2f}"
-        return f"{self.component} will be in back-pressure in {self.ahead_s:.0f} s ({chance})"
 
 
 @dataclass(frozen=True)
@@ -125,16 +82,22 @@ def view_live(topology: SubmittedTopology, live: LiveRows, past: SpoutPast | Non
     rates: tuple[SubjectHistory, ...] = ()
     foreseen = LiveForecast()
     loads: tuple[ExecutorLoad, ...] = ()
+    alerts: tuple[PressureAlert, ...] = ()
     try:
         spouts = tuple(kept.plan.query_plan.spouts)
         every = histories_of_metrics(rows.to_pandas(), spouts, *live.span, bucket_s)
         rates = tuple(s for s in every if s.task is None)
-        foreseen = foresee_live(rates, past, spouts, season_s, live.span.until_ms / 1e3)
+        foreseen = foresee_live(str(topology.path), rates, past, spouts, season_s, live.span.until_ms / 1e3)
+        for one in foreseen.forecasts:
+            if one.fine.status == "declined":
+                troubles.append(f"no forecast of {one.subject.component}: {one.fine.reason}")
     except HarnessError as why:
         troubles.append(str(why))
     try:
         source = observe_of(topology, live)
         loads = loads_of(source)
+        since_s = newest_ms / 1e3 - source.interval_s
+        alerts = pressure_alerts(loads, foreseen, [s.since(since_s) for s in rates])
     except HarnessError as why:
         troubles.append(f"capacity: {why}")
     return LiveView(
@@ -145,8 +108,8 @@ def view_live(topology: SubmittedTopology, live: LiveRows, past: SpoutPast | Non
         loads=loads,
         foreseen=foreseen,
         unseen_s=tuple(length_s for length_s in season_s if length_s not in foreseen.season_s),
-        alerts=pressure_alerts(loads, foreseen, rates),
-        troubles=tuple(troubles),
+        alerts=alerts,
+        troubles=tuple(dict.fromkeys(troubles)),
     )
 
 
@@ -179,58 +142,6 @@ def observe_of(
         since_ms += burn_in_ms
     span = RowSpan(min(max(live.span.since_ms, since_ms), newest_ms - 1), newest_ms)
     return observe_span(plan, topology.settings(), _of_span(live.table, span), span, steady=steady)
-
-
-def loads_of(source: Observation) -> tuple[ExecutorLoad, ...]:
-    """Return how full each executor that receives tuples is, fullest first."""
-    workers = {e.label: e.worker.label for e in source.plan.executors}
-    found: dict[str, list[TaskPerformance]] = {}
-    for row in assess_tasks(source):
-        found.setdefault(row.executor, []).append(row)
-    loads = (
-        ExecutorLoad(
-            component=rows[0].component,
-            executor=label,
-            worker=workers[label],
-            arrivals_tps=sum(row.arrival_rate for row in rows),
-            busy_pct=sum(row.capacity or 0.0 for row in rows),
-        )
-        for label, rows in found.items()
-    )
-    return tuple(sorted(loads, key=lambda load: -load.busy_pct))
-
-
-def pressure_alerts(
-    loads: Sequence[ExecutorLoad], foreseen: LiveForecast, recent: Sequence[SubjectHistory]
-) -> tuple[PressureAlert, ...]:
-    """Return an alert for each component that is full now, or will be where the load grows with the traffic.
-
-    Every executor's load is taken to grow in proportion to the rate of all spouts, as the service's answers
-    do. Of several spouts each is taken alone, the others as they are.
-
-    Parameters
-    ----------
-    recent : sequence of SubjectHistory
-        Of whole spouts, in the time that the loads are of.
-    """
-    fullest: dict[str, float] = {}
-    for load in loads:
-        fullest[load.component] = max(fullest.get(load.component, 0.0), load.busy_pct)
-    now = [PressureAlert(c, 0.0, 1.0) for c, busy_pct in fullest.items() if busy_pct >= FULL_PCT]
-    answered = [f for f in foreseen.forecasts if f.fine.status == "ok"]
-    last_tps = {s.component: float(np.mean(s.history.rate_tps)) for s in recent}
-    total_tps = sum(last_tps.values())
-    coming: dict[str, PressureAlert] = {}
-    for component, busy_pct in fullest.items():
-        if not 0 < busy_pct < FULL_PCT:
-            continue
-        spare_tps = total_tps * (FULL_PCT / busy_pct - 1)
-        limits = {spout: rate + spare_tps for spout, rate in last_tps.items()}
-        for alert in find_alerts(answered, limits, DEFAULT, ALERT_PROBABILITY):
-            found = PressureAlert(component, alert.ahead_s - foreseen.since_end_s, alert.probability)
-            if component not in coming or found.ahead_s < coming[component].ahead_s:
-                coming[component] = found
-    return (*now, *sorted(coming.values(), key=lambda alert: alert.ahead_s))
 
 
 def _latency(rows: pa.Table, bucket_ms: int) -> tuple[tuple[float, float], ...]:

@@ -31,8 +31,9 @@ from harness.service.application import create_application
 from harness.service.charts import Band, line_chart
 from harness.service.live_forecast import LiveForecast
 from harness.service.live_proposal import propose_tuned
-from harness.service.live_topology import ExecutorLoad, observe_of, pressure_alerts, view_live
+from harness.service.live_topology import observe_of, view_live
 from harness.service.placing import UnusablePlan
+from harness.service.pressure import ExecutorLoad, pressure_alerts
 from harness.service.proposals import predict_left, predict_proposed
 from harness.tuning import TUNERS
 
@@ -46,12 +47,24 @@ def load(component: str, busy_pct: float) -> ExecutorLoad:
     return ExecutorLoad(component, f"{component}[1-1]", "n:1", 10.0, busy_pct)
 
 
+def emitting(*rate_tps: float, stream: str = "default") -> SubjectHistory:
+    """A spout's tuples a second into a stream, in buckets of a second."""
+    return SubjectHistory("spout", None, stream, RateHistory(np.array(rate_tps), 1.0))
+
+
+def foreseen_of(*expected: tuple[SubjectHistory, float]) -> LiveForecast:
+    """A forecast of one bucket: its median, and a tenth less and more at the ends of its 90 %."""
+    made = []
+    for subject, middle_tps in expected:
+        quantiles = middle_tps * np.array([[0.9, 1.0, 1.1]])
+        forecast = RateForecast(subject.history.time_s[-1:] + 1.0, (0.05, 0.5, 0.95), quantiles)
+        made.append(SubjectForecast(DEFAULT, subject, forecast, forecast))
+    return LiveForecast(tuple(subject for subject, _ in expected), tuple(made))
+
+
 def rising(middle_tps: float) -> LiveForecast:
-    """A spout that emits 100 tuples a second, and a forecast of one bucket of a second."""
-    subject = SubjectHistory("spout", None, "default", RateHistory(np.full(10, 100.0), 1.0))
-    quantiles = np.array([[0.9 * middle_tps, middle_tps, 1.1 * middle_tps]])
-    forecast = RateForecast(np.array([11.0]), (0.05, 0.5, 0.95), quantiles)
-    return LiveForecast((subject,), (SubjectForecast(DEFAULT, subject, forecast, forecast),))
+    """A spout that emits 100 tuples a second, and a forecast."""
+    return foreseen_of((emitting(*[100.0] * 10), middle_tps))
 
 
 def test_every_executor_that_receives_has_its_share_of_a_thread(topology: SubmittedTopology) -> None:
@@ -72,6 +85,9 @@ def test_every_executor_that_receives_has_its_share_of_a_thread(topology: Submit
     since_ms = max(rows.span.since_ms, topology.plan.at_epoch_ms)
     inside = rows.table.filter([ms > since_ms for ms in rows.table["bucket_end_ms"].to_pylist()])
     assert view.mean_ms == pytest.approx(mean_ack_ms(inside))
+    assert view_live(topology, rows).foreseen is view.foreseen, "a forecast is made once a bucket"
+    earlier = inside.filter(pc.less(inside["bucket_end_ms"], pc.max(inside["bucket_end_ms"])))
+    assert view_live(topology, LiveRows(earlier, rows.span)).foreseen is not view.foreseen
 
 
 def test_another_plan_in_force_and_no_metrics_are_said(tmp_path: Path) -> None:
@@ -103,6 +119,59 @@ def test_the_component_that_will_be_full_is_named() -> None:
     (now,) = pressure_alerts([load("sum", 100.0)], rising(50.0), recent)
     assert (now.component, now.ahead_s) == ("sum", 0.0)
     assert "sum is in back-pressure" in now.text
+
+
+def test_each_stream_of_a_spout_has_its_own_limit() -> None:
+    """100 and 10 tuples a second keep an executor half busy: full at 220: one at 210, the other at 120."""
+    many, few = emitting(*[100.0] * 10), emitting(*[10.0] * 10, stream="few")
+    loads = [load("sum", 50.0)]
+    for many_tps, few_tps, warned in (
+        (100, 10, 0),
+        (205, 115, 0),
+        (215, 10, 1),
+        (100, 125, 1),
+        (215, 125, 1),
+    ):
+        alerts = pressure_alerts(loads, foreseen_of((many, many_tps), (few, few_tps)), [many, few])
+        assert len(alerts) == warned, (many_tps, few_tps)
+        assert all((alert.component, alert.ahead_s) == ("sum", 1.0) for alert in alerts)
+
+
+def test_what_came_above_the_limit_still_waits() -> None:
+    """At 80 % of a thread for 100 tuples a second, 125 go through: five seconds of 150 leave 125 waiting.
+
+    A second of 90 takes 35 of them away, one of none all. Where the calm came last, nothing waits.
+    """
+    late, early = emitting(*[50.0] * 5, *[150.0] * 5), emitting(*[150.0] * 5, *[50.0] * 5)
+    (alert,) = pressure_alerts([load("sum", 80.0)], foreseen_of((late, 90.0)), [late])
+    assert (alert.ahead_s, alert.probability, alert.rule) == (1.0, 0.5, "backlog")
+    assert alert.text == (
+        "sum will be in back-pressure in 1 s: tuples that came before still wait (probability 0.50)"
+    )
+    for foreseen, recent in (((late, 0.0), late), ((early, 90.0), early)):
+        assert pressure_alerts([load("sum", 80.0)], foreseen_of(foreseen), [recent]) == ()
+    few = emitting(*[10.0] * 10, stream="few")
+    both = pressure_alerts([load("sum", 80.0)], foreseen_of((few, 10.0), (late, 0.0)), [late, few])
+    assert [(a.ahead_s, a.rule) for a in both] == [(1.0, "backlog")], "the other stream goes on as it is"
+
+
+def test_a_limit_is_of_the_time_that_the_loads_are_of(tmp_path: Path) -> None:
+    """Of a tenth of the traffic before the plan came into force, a limit would be too low."""
+    topology, rows = left_running(tmp_path), live()
+    frame = rows.table.to_pandas()
+    newest_ms, burn_in_s = frame["bucket_end_ms"].max(), topology.experiment.measure.burn_in.least_s
+    at_ms = int(newest_ms - 2e3 * burn_in_s)
+    topology.keep_plan(KeptPlan(at_epoch_ms=at_ms, seen="applied", plan=topology.plan.plan))
+    frame.loc[(frame["measurement"] == "emitted") & (frame["bucket_end_ms"] <= at_ms), "value"] *= 0.1
+    slow = (frame["measurement"] == "service") & (frame["field"] == "wall_sum_ns")
+    frame.loc[slow, "value"] *= 70 / view_live(topology, rows).loads[0].busy_pct
+    table = pa.Table.from_pandas(frame, schema=rows.table.schema, preserve_index=False)
+    view = view_live(topology, LiveRows(table, rows.span))
+    assert view.loads[0].busy_pct == pytest.approx(70)
+    assert view.alerts == ()
+    assert pressure_alerts(view.loads, view.foreseen, view.rates) != (), "of all five minutes"
+    (recent,) = (s.since(newest_ms / 1e3 - burn_in_s).history for s in view.rates)
+    assert recent.rate_tps.mean() == pytest.approx(archived().interval(STEP).rate_tps, rel=0.05)
 
 
 def test_a_chart_has_the_line_the_band_and_no_markup_of_names() -> None:

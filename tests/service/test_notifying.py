@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,15 +11,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from left_running import STEP, archived, left_running
+from click.testing import CliRunner
+from harness_command import started
+from left_running import STEP, archived, left_running, live
 
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.live_rows import LiveMetrics, LiveRows
 from harness.app.submitted.observing import RowSpan
+from harness.cli import main
 from harness.errors import UsageError
 from harness.runs import read_table
-from harness.service.live_topology import PressureAlert
-from harness.service.notifying import OVER_S, Notifier, OpenAlerts
+from harness.service.notifying import OVER_S, Notifier, OpenEvents
+from harness.service.pressure import PressureAlert
 
 
 class Taker(HTTPServer):
@@ -87,22 +91,89 @@ def test_each_event_is_posted_once_and_again_where_it_was_refused(tmp_path: Path
     assert all(str(said["component"]) in str(said["text"]) for said in taker.taken)
 
 
-def test_an_event_is_over_when_its_alert_stays_away() -> None:
-    alerts, full = OpenAlerts(), PressureAlert("sum", 0.0, 1.0)
-    assert alerts.new("a", [full], 0.0) == [full]
-    assert alerts.new("b", [full], 1.0) == [full]
-    assert alerts.new("a", [], 2.0) == []
-    assert alerts.new("a", [full], OVER_S - 1) == []
-    assert alerts.new("a", [full], 2 * OVER_S) == [full]
+def test_an_event_is_over_when_it_stays_away() -> None:
+    full = PressureAlert("sum", 0.0, 1.0)
+    alerts, there = OpenEvents[PressureAlert](), {"sum": full}
+    assert alerts.new("a", there, 0.0) == [full]
+    assert alerts.new("b", there, 1.0) == [full]
+    assert alerts.new("a", {}, 2.0) == []
+    assert alerts.new("a", there, OVER_S - 1) == []
+    assert alerts.new("a", there, 2 * OVER_S) == [full]
 
 
-def test_a_store_that_is_away_ends_nothing(
-    tmp_path: Path, taker: Taker, monkeypatch: pytest.MonkeyPatch
+def test_a_store_that_is_away_ends_nothing_and_is_said_once(
+    tmp_path: Path, taker: Taker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("INFLUXDB_TOKEN", raising=False)
     left_running(tmp_path, name="words")
-    assert Notifier(taker.url, tmp_path, LiveMetrics()).look(0.0) == 0
+    notifier = Notifier(taker.url, tmp_path, LiveMetrics())
+    assert [notifier.look(now_s) for now_s in (0.0, 10.0, 20.0)] == [0, 0, 0]
     assert taker.taken == []
+    (said,) = caplog.messages
+    assert said.startswith("words: alerts may be missing: ")
+    assert "INFLUXDB_TOKEN" in said
+
+
+class SilentSince(LiveMetrics):
+    """An archived step's rows, and a clock that goes on after their end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.silent_s = 0.0
+
+    def rows(self, topology: SubmittedTopology) -> LiveRows:
+        del topology
+        rows = live()
+        return LiveRows(
+            rows.table, RowSpan(rows.span.since_ms, rows.span.until_ms + round(1e3 * self.silent_s))
+        )
+
+
+def test_each_new_trouble_of_a_topology_is_said_once(
+    tmp_path: Path, taker: Taker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How long nothing has come is no news; it is once something came for longer than an event lasts."""
+    left_running(tmp_path, name="words")
+    metrics = SilentSince()
+    notifier = Notifier(taker.url, tmp_path, metrics)
+    for now_s, silent_s in ((0, 0), (10, 30), (20, 40), (30, 0), (110, 50)):
+        metrics.silent_s = silent_s
+        notifier.look(now_s)
+    assert [said.removeprefix("words: alerts may be missing: ") for said in caplog.messages] == [
+        f"no metrics for {silent_s} s: is it active?" for silent_s in (30, 50)
+    ]
+
+
+def test_without_a_forecaster_that_can_run_serve_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the extra was not installed."""
+    monkeypatch.setitem(sys.modules, "statsmodels.regression.linear_model", None)
+    typed = ["serve", "--runs", str(tmp_path), "--port", "0", "--notify", "http://127.0.0.1:9/alerts"]
+    done = CliRunner().invoke(main, typed)
+    assert done.exit_code == 2
+    assert " ".join(done.stderr.split()).startswith(
+        "error: --notify: no forecast: fourier-ar: statsmodels is missing: pip install "
+    )
+
+
+@pytest.mark.deep
+def test_serve_says_a_trouble_on_stderr(
+    tmp_path: Path, taker: Taker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its first look, ten seconds after it has begun."""
+    monkeypatch.setenv("INFLUXDB_TOKEN", "a token of nobody's")
+    left_running(tmp_path / "submitted", name="words")  # nobody listens at its store
+    folders = ["--runs", str(tmp_path), "--submitted", str(tmp_path / "submitted")]
+    process, _ = started(*folders, "--notify", taker.url)
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(
+            "words: alerts may be missing: influxdb at http://127.0.0.1:9"
+        )
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 def test_what_is_no_address_is_refused(tmp_path: Path) -> None:
