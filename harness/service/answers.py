@@ -21,15 +21,18 @@ class TrafficForecast(BaseModel):
     components, instances : mapping
         By statistic, component or task, and stream. ``N-quantile`` is over what the forecast is uncertain
         of, averaged over the time asked; ``mean``, ``min`` and ``max`` are of its median over that time.
+    peak_tps : mapping
+        Tuples a second that all spouts emit together in the highest bucket of the time asked, by quantile.
     details : mapping
         What was read: the length of the history and of its buckets, the seasons that were counted with, and
         where the history ends and the forecast begins (``from_epoch_s``).
     reason : str
-        Why there is no answer.
+        Why there is no answer, or none of a spout; then there is no ``peak_tps``.
     """
 
     components: Rates = {}
     instances: Rates = {}
+    peak_tps: dict[str, float] = {}
     details: Details = {}
     reason: str = ""
 
@@ -174,7 +177,7 @@ class FutureAsked:
     model : str
         A forecaster's name.
     quantile_pct : float
-        One of ``questions.PERCENTS``.
+        One of ``traffic_answers.PERCENTS``.
     traffic : TrafficAsked
     """
 
@@ -184,7 +187,7 @@ class FutureAsked:
 
 
 class ForecastRate(BaseModel):
-    """The rate that a plan is proposed for: a quantile of a forecaster's answer."""
+    """The rate that a plan is proposed for: the highest bucket of a quantile of a forecaster's answer."""
 
     model: str
     quantile_pct: float

@@ -29,6 +29,7 @@ from harness.service.questions import (
     step_of,
 )
 from harness.service.run_index import UnknownName
+from harness.service.traffic_answers import level_name
 from harness.tuning import TUNERS, make_tuner
 from harness.tuning.side_by_side import TuningTable
 
@@ -180,7 +181,9 @@ def pack_current(topology: AskedTopology, tuner: str) -> PackingPlan:
 
 
 def pack_future(topology: AskedTopology, tuner: str, future: FutureAsked) -> PackingPlan:
-    """Propose a plan for a quantile of the traffic that is forecast.
+    """Propose a plan for the highest bucket of a quantile of the traffic that is forecast.
+
+    A plan that is applied now has to carry it; an average over a rising season is too small for its end.
 
     Raises
     ------
@@ -188,10 +191,7 @@ def pack_future(topology: AskedTopology, tuner: str, future: FutureAsked) -> Pac
         When the forecaster declines.
     """
     answer = forecast_traffic(topology, [future.model], future.traffic)[future.model]
-    level = "median" if future.quantile_pct == 50 else f"{future.quantile_pct}-quantile"
-    emitted_tps = sum(
-        rate for streams in answer.components.get(level, {}).values() for rate in streams.values()
-    )
+    emitted_tps = answer.peak_tps.get(level_name(future.quantile_pct), 0.0)
     if not emitted_tps > 0:
         raise NoForecast(f"{future.model}: {answer.reason or 'it foresees no traffic'}")
     source = topology.observe()

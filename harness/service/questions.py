@@ -14,13 +14,12 @@ from harness.app.submitted.spout_history import hours_needed
 from harness.errors import UsageError
 from harness.experiments.loading import load
 from harness.forecasts import FORECASTERS
-from harness.forecasts.alerting import SubjectForecast, forecast_subjects
-from harness.forecasts.histories import SubjectHistory
+from harness.forecasts.alerting import forecast_subjects
 from harness.forecasts.seasons import known_seasons
 from harness.models import MODELS
 from harness.models.contract.layout import outputs
 from harness.models.contract.observe import observe
-from harness.protocols import Observation, Prediction, RateHistory
+from harness.protocols import Observation, Prediction
 from harness.runs import Run
 from harness.schemas import LATENCIES, Measure
 from harness.service.answers import (
@@ -34,11 +33,10 @@ from harness.service.answers import (
 )
 from harness.service.asked import AskedTopology
 from harness.service.run_index import UnknownName
+from harness.service.traffic_answers import PERCENTS, summarise
 from harness.service.turns import ModelTurns
 
 ALL = "all"
-PERCENTS = (10, 50, 90, 95, 99)
-"""Quantiles of a forecast, in percent."""
 computing = ModelTurns()
 """Had while a model works."""
 
@@ -88,7 +86,8 @@ def forecast_traffic(
     """
     seasons = asked.season_s or topology.season_s
     hours = hours_needed(seasons) if asked.source_hours is None else asked.source_hours
-    subjects = [_latest(s, hours * 3600) for s in topology.histories(hours, asked.bucket_s, seasons)]
+    read = topology.histories(hours, asked.bucket_s, seasons)
+    subjects = [s.latest(round(hours * 3600 / s.history.bucket_s)) for s in read]
     history = subjects[0].history
     season_s = asked.season_s or known_seasons(history, seasons)
     details: Details = {
@@ -107,40 +106,10 @@ def forecast_traffic(
                 made = forecast_subjects(
                     subjects, {model: FORECASTERS[model]}, asked.future_mins * 60, season_s, levels
                 )
-            answers[model] = _summarise(made, details)
+            answers[model] = summarise(made, details)
         except UsageError as error:
             answers[model] = TrafficForecast(details=details, reason=str(error))
     return answers
-
-
-def _latest(subject: SubjectHistory, seconds: float) -> SubjectHistory:
-    history = subject.history
-    kept = max(round(seconds / history.bucket_s), 1)
-    dropped = max(len(history.rate_tps) - kept, 0)
-    start_s = history.start_s + dropped * history.bucket_s
-    shorter = RateHistory(history.rate_tps[dropped:], history.bucket_s, start_s)
-    return SubjectHistory(subject.component, subject.task, subject.stream, shorter)
-
-
-def _summarise(made: Sequence[SubjectForecast], details: Details) -> TrafficForecast:
-    answer = TrafficForecast(details=details)
-    median = PERCENTS.index(50)
-    for one in made:
-        if one.fine.status == "declined":
-            continue
-        rates = one.asked.rate_tps
-        statistics = {f"{p}-quantile": rates[:, i].mean() for i, p in enumerate(PERCENTS) if p != 50}
-        statistics |= {"median": rates[:, median].mean(), "mean": rates[:, median].mean()}
-        statistics |= {"min": rates[:, median].min(), "max": rates[:, median].max()}
-        subject = one.subject
-        into, name = (
-            (answer.components, subject.component)
-            if subject.task is None
-            else (answer.instances, str(subject.task))
-        )
-        for statistic, rate in statistics.items():
-            into.setdefault(statistic, {}).setdefault(name, {})[subject.stream] = float(rate)
-    return answer
 
 
 def assess_current(topology: AskedTopology, model: str) -> CurrentAnswer:

@@ -152,11 +152,13 @@ ForecastAsked = Annotated[TrafficAsked, Depends(traffic_of)]
 
 def future_of(
     traffic: ForecastAsked,
-    model: Annotated[str, Query(description="A forecaster's name.")] = "stats-summary",
+    model: Annotated[str | None, Query(description="A forecaster's name; by default ``fourier-ar``.")] = None,
     quantile: Level = 95,
 ) -> FutureAsked:
     """Return the forecast that a plan is to fit."""
-    return FutureAsked(model, quantile, traffic)
+    from harness.forecasts import DEFAULT
+
+    return FutureAsked(model or DEFAULT, quantile, traffic)
 
 
 @rest.get("/traffic/storm/model_info")
@@ -232,7 +234,7 @@ def pack_ahead(
     future: Annotated[FutureAsked, Depends(future_of)],
     tuner: TunerAsked = "ds2",
 ) -> PackingPlan:
-    """Propose a plan for a quantile of the traffic that is forecast."""
+    """Propose a plan for the highest rate that a quantile of the forecast has in the time asked."""
     from harness.forecasts import FORECASTERS
     from harness.service import proposals
 

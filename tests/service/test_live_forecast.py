@@ -18,10 +18,12 @@ from seasonal_emits import DAY_S, NOW_S, SeasonalMetrics, rate_at
 from harness.app.submitted.folder import SubmittedTopology
 from harness.app.submitted.live_past import AT_ONCE_S, BUCKETS, SpoutPast
 from harness.cli import main
+from harness.forecasts import DEFAULT
 from harness.forecasts.histories import SubjectHistory, histories_of_metrics
 from harness.protocols import RateHistory
 from harness.service.application import create_application
-from harness.service.live_topology import ExecutorLoad, pressure_alerts, view_live
+from harness.service.live_topology import view_live
+from harness.service.pressure import ExecutorLoad, pressure_alerts
 
 NAME = "words"
 TRAFFIC = f"/model/traffic/storm/{NAME}"
@@ -187,16 +189,23 @@ def test_seasons_that_are_asked_for_are_those_that_count(client: TestClient) -> 
     assert "season_s" in wrong.text
 
 
-def test_a_plan_is_packed_for_the_hour_that_comes(client: TestClient) -> None:
-    """Against the same question without a time of day: the median of three days is the step's rate."""
+def test_a_plan_is_packed_for_the_highest_rate_of_the_hour_that_comes(client: TestClient) -> None:
+    """The day rises, so its last bucket; the median of three days, without an hour, is the step's rate."""
     query = {"future_mins": 60, "quantile": 50, "metrics_sample_period": 600}
+    told = ask(client, model="seasonal-naive", future_mins=60, metrics_sample_period=600)
+    details = told["details"]
+    last_tps = float(rate_at(np.array(details["from_epoch_s"] + 3600 - details["bucket_s"] / 2)))
+    assert told["peak_tps"]["median"] == pytest.approx(last_tps, rel=0.01)
+    assert told["components"]["median"]["spout"]["default"] < 0.97 * last_tps, "the hour's average"
     address = f"/model/topology/storm/packingplan/{NAME}/future"
-    day, summary = (
-        client.get(address, params={**query, "model": model}).json()["forecast"]["rate_tps"]
-        for model in ("seasonal-naive", "stats-summary")
-    )
-    times = np.linspace(NOW_S, NOW_S + 3600)
-    assert day / summary == pytest.approx(rate_at(times).mean() / RATE_TPS, rel=0.04)
+    rates = {}
+    for model in ("seasonal-naive", "stats-summary", None):
+        asked = query if model is None else {**query, "model": model}
+        forecast = client.get(address, params=asked).json()["forecast"]
+        rates[forecast["model"]] = forecast["rate_tps"]
+    assert list(rates) == ["seasonal-naive", "stats-summary", DEFAULT]
+    for model in ("seasonal-naive", DEFAULT):
+        assert rates[model] / rates["stats-summary"] == pytest.approx(last_tps / RATE_TPS, rel=0.02)
 
 
 def test_the_season_is_a_parameter_of_the_openapi(client: TestClient) -> None:
