@@ -109,6 +109,14 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         ("harness/service/job_types.py", "harness/service/jobs.py", "harness/service/model_loading.py"),
         frozenset({"failed"}),
     ),
+    (
+        "how an attempt to apply a plan ended",
+        (
+            *("harness/app/submitted/attempting.py", "harness/app/submitted/folder.py"),
+            "harness/commands/submitting.py",
+        ),
+        frozenset({"failed"}),
+    ),
     ("settings of Kafka's clients", ("harness/storm/submission.py",), frozenset({"consumer"})),
     ("the folder of the service's pages", ("harness/service/pages.py",), frozenset({"service"})),
     (

@@ -20,7 +20,8 @@ from harness.commands.common import (
 from harness.errors import UsageError
 
 FOLDER = Path("submitted")
-TAKEN_BACK = 3
+ENDS = {"kept": 0, "taken back": 3, "interrupted": 1, "failed": 1}
+"""Exit status by how an attempt to apply a plan ended."""
 
 folder_option = click.option(
     "--submitted",
@@ -162,7 +163,8 @@ def apply(  # noqa: PLR0913 (an argument an option)
 
     PLAN is a file with executors and workers, or a placement, and with from, the plan that it was predicted
     from. A model predicts the mean emit-to-ack latency from what is measured now. The plan is taken back,
-    with exit status 3, when the measured mean is above the prediction's 90 % interval.
+    with exit status 3, when the measured mean is above the prediction's 90 % interval. A record is kept
+    of every attempt, also of one that is interrupted or fails.
 
     \b
     harness apply plan.yaml --topology words --dry-run
@@ -202,7 +204,7 @@ def apply(  # noqa: PLR0913 (an argument an option)
     finish(
         as_json,
         {"topology": found.facts.topology, **record.model_dump(mode="json")},
-        status=0 if record.outcome == "kept" else TAKEN_BACK,
+        status=ENDS[record.outcome],
     )
 
 

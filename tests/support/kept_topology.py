@@ -45,15 +45,19 @@ class KeptTopology:
     topology: SubmittedTopology
     nimbus: Nimbus
 
-    def apply(
-        self, folder: Path, plan: str, *options: str, burn_in_s: int = 15
-    ) -> tuple[int, dict[str, object], str]:
-        """Write a plan into a folder, and apply it once what runs is old enough; as ``harness`` answers."""
+    def asked(self, folder: Path, plan: str, *options: str, burn_in_s: int = 15) -> list[str]:
+        """Write a plan into a folder; return the command that applies it, once what runs is old enough."""
         (folder / "plan.yaml").write_text(plan)
         of = ["--topology", NAME, "--submitted", str(self.topology.path.parent), "--cluster", CLUSTER]
         times = [f"--observe-s={OBSERVE_S}", f"--burn-in-s={burn_in_s}", "--interval-s=10"]
         self.wait_for_age()
-        return harness("apply", str(folder / "plan.yaml"), *of, *times, *options)
+        return ["apply", str(folder / "plan.yaml"), *of, *times, *options]
+
+    def apply(
+        self, folder: Path, plan: str, *options: str, burn_in_s: int = 15
+    ) -> tuple[int, dict[str, object], str]:
+        """Apply a plan; as ``harness`` answers."""
+        return harness(*self.asked(folder, plan, *options, burn_in_s=burn_in_s))
 
     def wait_for_age(self) -> None:
         """Wait until every worker has run for longer than is read of it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -259,6 +261,28 @@ def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Brow
             assert watched.serious() == []
             assert watched.wrong == []
             context.close()
+
+
+def test_an_attempt_that_is_interrupted_is_a_record_and_the_plan_before_is_back(
+    place: Place, folder: Path
+) -> None:
+    """SIGTERM comes once the new plan is in force, while it is measured."""
+    topology, before = place.topology, place.kept.counts()
+    plans, records = len(topology.plans), len(topology.applied)
+    asked = place.kept.asked(folder, "{executors: {twice: 3}}", *CAUTIOUS, "--keep")
+    command = [sys.executable, "-m", "harness", *asked, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: process.poll() is not None or len(topology.plans) > plans, "the new plan is in force")
+        process.terminate()
+        out, said = process.communicate(timeout=300)
+    assert (process.returncode, json.loads(out.splitlines()[-1])["status"]) == (1, "stopped"), out + said
+    assert "Traceback" not in said
+    (record,) = topology.applied[records:]
+    assert (record.outcome, record.reason) == ("interrupted", "stopped by SIGTERM")
+    assert record.asked.executors["twice"] == 3
+    assert [p.seen for p in topology.plans[plans:]] == ["applied", "taken back"]
+    assert place.kept.counts() == before
+    assert place.kept.in_force().keys() == {e.label for e in topology.plan.plan.executors}
 
 
 def test_a_placement_is_applied_executor_by_executor_and_comes_back(place: Place, folder: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from harness.app.homes import temporary_home
 from harness.app.jars import jars
 from harness.app.store_sender import given_store
+from harness.app.submitted.attempting import PlanAttempt
 from harness.app.submitted.folder import KeptPlan, Seen, SubmittedTopology, TrackRecord, now_ms
 from harness.app.submitted.observing import Outlook, RowSpan, look_ahead
 from harness.app.submitted.plan_file import AskedPlan, differences, labels
@@ -18,7 +19,7 @@ from harness.app.submitted.recorded_plans import keep_in_graph
 from harness.app.submitted.submitting import configuration_of
 from harness.backends.influxdb.store import InfluxStore
 from harness.backends.running.standing import StandingCluster
-from harness.errors import ClusterError, HarnessError, UsageError
+from harness.errors import ClusterError, UsageError
 from harness.experiments.config import Experiment, Step
 from harness.experiments.contracts import TopicNames
 from harness.experiments.measure_settings import BurnIn, IntervalSettings, Measuring
@@ -34,7 +35,6 @@ from harness.storm.submission import MetricsAddress
 PLAN_WITHIN_S = 240.0
 """Longest time that a plan may take until it is in force."""
 POLL_S = 0.5
-NOT_ABOVE = "the measured mean is not above the predicted interval"
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,9 @@ class StandingTopology:
     ) -> TrackRecord:
         """Bring a plan into force, measure it, and take it back where it is slower than predicted.
 
+        A record is kept of whatever comes of it, also where a signal ends the command. The plan before is
+        asked for again then.
+
         Parameters
         ----------
         keep : bool
@@ -141,41 +144,40 @@ class StandingTopology:
         """
         if other := differences(labels(foreseen.running), self._deployment.plan()):
             raise UsageError(f"the plan in force has changed meanwhile: {other}", "let it be predicted again")
-        asked_ms, outlook = now_ms(), foreseen.outlook
         placed = bool(asked.placement)
         placed_back = placed or self._cluster.pinned(self._name)
-        measured, trouble = None, ""
-        try:
-            self._bring("applied", foreseen.proposed, placed=placed)
+        asked_ms, outlook = now_ms(), foreseen.outlook
+        measured: MeasuredInterval | None = None
+
+        def judge() -> str:
+            nonlocal measured
             measured = self._measure(foreseen.proposed, report)
-        except HarnessError as error:
-            trouble = str(error)
-        except BaseException:  # told to stop: nobody knows how good it is
-            self._bring("taken back", foreseen.running, placed=placed_back)
-            raise
-        why = trouble or _shortcoming(measured, outlook.high_ms)
-        taken_back = bool(why) and not keep
-        if taken_back:
-            try:
-                self._bring("taken back", foreseen.running, placed=placed_back)
-            except HarnessError as error:
-                taken_back, why = False, f"{why}; the plan before did not come back: {error}"
-        record = TrackRecord(
-            at_epoch_ms=asked_ms,
-            asked=configuration_of(foreseen.proposed),
-            placed=placed,
-            model=model,
-            rate_tps=outlook.source.rate_tps,
-            before_ms=outlook.before_ms,
-            predicted_ms=outlook.predicted_ms,
-            low_ms=outlook.low_ms,
-            high_ms=outlook.high_ms,
-            measured_ms=_known(measured.look.mean) if measured else None,
-            half_width_ms=_known(measured.look.half_width) if measured else None,
-            outcome="taken back" if taken_back else "kept",
-            reason="; ".join(filter(None, [why or NOT_ABOVE, measured.disturbance if measured else ""])),
+            return _shortcoming(measured, outlook.high_ms)
+
+        attempt = PlanAttempt(
+            bring=lambda: self._bring("applied", foreseen.proposed, placed=placed),
+            judge=judge,
+            bring_back=lambda: self._bring("taken back", foreseen.running, placed=placed_back),
         )
-        self._topology.keep_record(record)
+        try:
+            attempt.carry_out(keep=keep)
+        finally:  # whatever ends it, it was tried
+            record = TrackRecord(
+                at_epoch_ms=asked_ms,
+                asked=configuration_of(foreseen.proposed),
+                placed=placed,
+                model=model,
+                rate_tps=outlook.source.rate_tps,
+                before_ms=outlook.before_ms,
+                predicted_ms=outlook.predicted_ms,
+                low_ms=outlook.low_ms,
+                high_ms=outlook.high_ms,
+                measured_ms=_known(measured.look.mean) if measured else None,
+                half_width_ms=_known(measured.look.half_width) if measured else None,
+                outcome=attempt.outcome,
+                reason="; ".join(filter(None, [attempt.reason, measured.disturbance if measured else ""])),
+            )
+            self._topology.keep_record(record)
         return record
 
     def _in_force(self) -> PhysicalPlan:
@@ -262,9 +264,8 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _shortcoming(measured: MeasuredInterval | None, high_ms: float) -> str:
+def _shortcoming(measured: MeasuredInterval, high_ms: float) -> str:
     """Say why a plan should not be kept; empty where it should."""
-    assert measured is not None  # else there was trouble
     if measured.latency != "ack":
         return "its spouts track no messages, so nothing can be compared"
     if not math.isfinite(measured.look.mean):

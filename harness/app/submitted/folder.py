@@ -34,6 +34,9 @@ T = TypeVar("T", bound=Frozen)
 Seen = Literal["submitted", "found", "applied", "taken back"]
 """Ways in which a plan came into force; ``found`` says that somebody else changed it."""
 
+Outcome = Literal["kept", "taken back", "interrupted", "failed"]
+"""Ends of an attempt to apply a plan."""
+
 
 class SubmittedFacts(Frozen):
     """Facts that were known once a topology was up.
@@ -74,7 +77,7 @@ class KeptPlan(Frozen):
 
 
 class TrackRecord(Frozen):
-    """A plan that was applied: predicted, measured, kept or taken back.
+    """An attempt to apply a plan: predicted, measured, and how it ended.
 
     Attributes
     ----------
@@ -92,7 +95,9 @@ class TrackRecord(Frozen):
         The predicted mean, and the ends of its 90 % interval.
     measured_ms, half_width_ms : float, optional
         The measured mean and half of its 95 % interval; None where nothing was measured.
-    outcome : {'kept', 'taken back'}
+    outcome : {'kept', 'taken back', 'interrupted', 'failed'}
+        ``interrupted`` where the command was told to end, which asks for the plan before again; ``failed``
+        where the plan did not come into force, or the plan before did not come back.
     reason : str
     """
 
@@ -107,7 +112,7 @@ class TrackRecord(Frozen):
     high_ms: float
     measured_ms: float | None
     half_width_ms: float | None
-    outcome: Literal["kept", "taken back"]
+    outcome: Outcome
     reason: str
 
 
