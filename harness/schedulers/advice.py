@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import NamedTuple
@@ -127,10 +127,11 @@ class Advice:
     target : LatencyTarget
     rate_tps : float
     best : TargetedPlan
-        The cheapest plan that keeps the target; where none does, what comes closest.
+        The cheapest plan that keeps the target; where none does, the one nearest to it: with the lowest upper
+        end of the interval.
     cheaper : TargetedPlan, optional
-        The best plan with one worker fewer, of one worker with one executor fewer. None where there is no
-        cheaper one.
+        Of the plans with an executor fewer on no more workers, the one nearest to the target; with a single
+        executor of each bolt, of those with a worker fewer. None where there is no cheaper one.
     others : tuple of TargetedPlan
         Other schedulers' plans with the best one's counts, but for those that are the same plan.
     """
@@ -162,8 +163,10 @@ def advise(
 ) -> Advice:
     """Return the cheapest plan of all schedulers and counts that keeps a target at the table's rate.
 
-    The counts are the guided scheduler's. Of the schedulers' plans with these counts, the one with the
-    lowest upper end of the interval is advised; of equal ones the guided scheduler's.
+    The counts are the guided scheduler's. Of the schedulers' plans with these counts, the cheapest that keeps
+    the target is advised, of equally cheap ones the one with the lowest upper end of the interval; of equal
+    ones the guided scheduler's. Where none keeps it, the one with the lowest upper end is. A cheaper plan
+    that keeps it by another placement takes its place.
 
     Raises
     ------
@@ -171,13 +174,13 @@ def advise(
         When the source cannot be used.
     """
     best = _guided(table, target, max_executors, max_workers)
-    plan = best.proposal.plan
-    if plan is None:
+    if best.proposal.plan is None:
         raise SchedulerDeclined(best.proposal.reason)
-    there = replace(table, configuration=plan.configuration(), max_executors=None, max_workers=None)
-    proposed = (TargetedPlan(p, target) for p in there.propose(schedulers))
-    others = tuple(p for p in proposed if p.proposal.plan is not None and p.count <= best.count)
-    advised = min((best, *others), key=lambda p: (not p.keeps, p.count, p.high_ms))
+    advised, others = _beside(table, target, schedulers, best)
+    while (cheaper := _cheaper(table, target, advised, max_executors)) is not None:
+        if _first((advised, cheaper)) is advised:
+            break
+        advised, others = _beside(table, target, schedulers, cheaper)
     assert advised.proposal.plan is not None
     shape = plan_shape(advised.proposal.plan, table.distinct)
     found = (p.proposal for p in others)
@@ -185,7 +188,6 @@ def advise(
     others = tuple(p for p in others if p.proposal.scheduler not in alike)
     named = tuple(sorted(alike - {advised.proposal.scheduler}))
     advised = replace(advised, proposal=replace(advised.proposal, same_as=named))
-    cheaper = _cheaper(table, target, advised.count, max_executors)
     return Advice(target, table.rate_tps, advised, cheaper, others)
 
 
@@ -202,15 +204,36 @@ def _guided(
     return TargetedPlan(found, target)
 
 
+def _beside(
+    table: PlacementTable, target: LatencyTarget, schedulers: Mapping[str, Scheduler], best: TargetedPlan
+) -> tuple[TargetedPlan, tuple[TargetedPlan, ...]]:
+    """Return the first of a plan and other schedulers' plans with its counts, and the others' plans."""
+    assert best.proposal.plan is not None
+    configuration = best.proposal.plan.configuration()
+    there = replace(table, configuration=configuration, max_executors=None, max_workers=None)
+    proposed = (TargetedPlan(p, target) for p in there.propose(schedulers))
+    others = tuple(p for p in proposed if p.proposal.plan is not None and p.count <= best.count)
+    return _first((best, *others)), others
+
+
+def _first(plans: Sequence[TargetedPlan]) -> TargetedPlan:
+    """Return the cheapest plan that keeps the target; where none does, the nearest to it."""
+    keeping = [p for p in plans if p.keeps]
+    if keeping:
+        return min(keeping, key=lambda p: (p.count, p.high_ms))
+    return min(plans, key=lambda p: p.high_ms)
+
+
 def _cheaper(
-    table: PlacementTable, target: LatencyTarget, count: PlanCount, max_executors: int | None
+    table: PlacementTable, target: LatencyTarget, than: TargetedPlan, max_executors: int | None
 ) -> TargetedPlan | None:
-    """Return the best plan with one worker fewer, or one executor fewer; None where no plan uses less."""
-    least = PlanCount(1, len(table.source.plan.query_plan.components))
-    if count.workers > least.workers:
-        found = _guided(table, target, max_executors, count.workers - 1)
-    elif count.executors > least.executors:
-        found = _guided(table, target, count.executors - 1, 1)
+    """Return the nearest plan with an executor fewer, or a worker fewer; None where no plan uses less."""
+    assert than.proposal.plan is not None
+    query_plan, counts = than.proposal.plan.query_plan, than.proposal.plan.configuration().executors
+    if any(counts[c.name] > 1 for c in query_plan.components if query_plan.inputs(c.name)):
+        found = _guided(table, target, than.count.executors - 1, than.count.workers)
+    elif than.count.workers > 1:
+        found = _guided(table, target, max_executors, than.count.workers - 1)
     else:
         return None
     return None if found.proposal.plan is None else found

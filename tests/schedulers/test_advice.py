@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
+from synthetic import Truth, component, deploy, observation, stream
 
+from harness.plans import QueryPlan
 from harness.protocols import Estimate
-from harness.schedulers.advice import LatencyTarget, TargetedPlan
-from harness.schedulers.side_by_side import SchedulerProposal
+from harness.schedulers import make_scheduler
+from harness.schedulers.advice import LatencyTarget, TargetedPlan, advise
+from harness.schedulers.side_by_side import PlacementTable, SchedulerProposal
 
 HIGH_MS = 100 * math.exp(0.2)
 
@@ -60,3 +64,48 @@ def test_a_percentile_is_of_the_first_latency_that_has_it() -> None:
     assert proposal.latency == "ack_latency_ms"
     assert TargetedPlan(proposal, LatencyTarget(statistic="p95", limit_ms=40.0)).keeps
     assert not TargetedPlan(proposal, LatencyTarget(statistic="p95", limit_ms=37.0)).keeps
+
+
+LINE = QueryPlan(
+    name="line",
+    components=(component("spout", 1, "spout"), component("bolt", 2), component("sink", 1, "sender")),
+    streams=(stream("spout", "bolt"), stream("bolt", "sink")),
+)
+
+
+def table_of_two_nodes(rate_tps: float, cores: float = 1.2, slower: float = 1.0) -> PlacementTable:
+    """Sink, and where it is not slower bolt, need some 2 ms of CPU time a tuple."""
+    plan = deploy(
+        LINE, {"spout": 1, "bolt": 1, "sink": 1}, workers_per_node=1, hosts=("host-1", "host-2"), ackers=1
+    )
+    nodes = tuple(n.model_copy(update={"cores": cores}) for n in plan.nodes)
+    plan = plan.model_copy(update={"nodes": nodes})
+    truth = Truth.random(LINE, 150.0, 1, service_ms=2.0)
+    services = {**truth.service_ms, "bolt": slower * truth.service_ms["bolt"]}
+    seen = observation(plan, replace(truth, service_ms=services), buckets=8)
+    seen = replace(seen, hop_records=False)
+    return PlacementTable(seen, plan.configuration(), nodes, rate_tps)
+
+
+def test_where_no_plan_keeps_the_target_the_nearest_is_advised() -> None:
+    """At 300 messages/s one node of 1.2 cores is too small. R-Storm takes one: it knows the loads at 150."""
+    target = LatencyTarget(statistic="mean", limit_ms=0.01)
+    found = advise(table_of_two_nodes(300.0), target, {"r-storm": make_scheduler("r-storm")})
+    (r_storm,) = found.others
+    assert r_storm.count < found.best.count
+    assert math.isinf(r_storm.high_ms)
+    assert found.target.limit_ms < found.best.high_ms < math.inf
+    assert found.cheaper is None or found.best.high_ms <= found.cheaper.high_ms
+
+
+def test_the_next_cheaper_plan_has_an_executor_fewer_on_as_many_workers_at_most() -> None:
+    """At 300 messages/s one bolt of 4 ms is saturated, and so is one node of two cores."""
+    found = advise(
+        table_of_two_nodes(300.0, cores=2.0, slower=2.0), LatencyTarget(statistic="mean", limit_ms=1e4), {}
+    )
+    assert found.best.keeps
+    assert found.best.count.executors == 4
+    assert found.best.count.workers == 2
+    assert found.cheaper is not None
+    assert found.cheaper.count.executors == 3
+    assert not found.cheaper.keeps
