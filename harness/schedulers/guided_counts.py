@@ -7,11 +7,15 @@ For a target, numbers of workers are tried from one upwards. With each, executor
 to the fullest bolt while something is overloaded, then to the bolt that lowers the latency most. The first
 counts whose interval keeps the target are thinned out again.
 
-Executors are dealt as Storm deals them meanwhile.
+Executors are dealt as Storm deals them meanwhile, and placed better where a target is near.
+
+The judge counts what is solved. Where its effort ends, what has been found is the answer. Each number of
+workers has an equal part of the effort that those before it left.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -107,6 +111,7 @@ class BudgetSearch:
             steps = [
                 (self._counted(after), self._more(after, best.configuration))
                 for after in self._steps(best.configuration)
+                if self.judge.effort.allows()
             ]
             better = [s for s, more in steps if self._is_better(s.score, best.score, more)]
             if not better:
@@ -123,13 +128,15 @@ class BudgetSearch:
         """
         closest: CountedPlan | None = None
         for workers in range(1, self.budget.workers + 1):
-            found = self._grown(self._fewest(workers), target_ms)
+            if closest is not None and not self.judge.effort.allows():
+                break
+            place: Improve = _as_dealt
+            with self.judge.effort.share(self.budget.workers + 1 - workers):
+                found = self._grown(self._fewest(workers), target_ms)
+                if not found.keeps(target_ms) and _is_near(found, target_ms) and self.judge.effort.allows():
+                    found, place = self._estimated(improve(found)), improve
             if found.keeps(target_ms):
-                return self._thinned(found, target_ms)
-            if not found.score.saturated and found.score.value <= NEAR_TARGET * target_ms:
-                found = self._estimated(improve(found))
-                if found.keeps(target_ms):
-                    return found
+                return self._thinned(found, target_ms, place)
             if closest is None or found.score < closest.score:
                 closest = found
         if closest is None:
@@ -143,7 +150,7 @@ class BudgetSearch:
                 found = self._estimated(found)
                 if found.keeps(target_ms):
                     return found
-            if self._executors(found.configuration) >= self.budget.executors:
+            if self._room(found.configuration) <= 0 or not self.judge.effort.allows():
                 return found
             following = self._relieved(found) if found.score.saturated else self._grown_by_one(found)
             if following is None:
@@ -151,44 +158,52 @@ class BudgetSearch:
             found = following
 
     def _relieved(self, found: CountedPlan) -> CountedPlan | None:
-        """Return the counts with one more of the bolt whose executor is fullest; None where it cannot be."""
-        judge = self.judge
-        solution = judge.prepared.solve(found.plan, judge.settings, judge.rate_tps)
+        """Return the counts with more of the bolt whose executor is fullest; None where it cannot be.
+
+        It gets as many executors as its load is, so a high rate takes few steps; at least one more.
+        """
+        solution = self.judge.solved(found.plan)
         of = solution.network.layout.of
         fullest = max(self._bolts, key=lambda name: float(solution.loads[of[name]].max()))
-        counts = found.configuration.executors
-        if float(solution.loads[of[fullest]].max()) < 1 or counts[fullest] == self._tasks[fullest]:
+        count, load = found.configuration.executors[fullest], float(solution.loads[of[fullest]].sum())
+        most = min(self._tasks[fullest], count + self._room(found.configuration))
+        if float(solution.loads[of[fullest]].max()) < 1 or count >= most:
             return None
-        return self._counted(_with(found.configuration, {fullest: counts[fullest] + 1}))
+        needed = math.ceil(load) if math.isfinite(load) else 0
+        return self._counted(_with(found.configuration, {fullest: min(max(needed, count + 1), most)}))
 
     def _grown_by_one(self, found: CountedPlan) -> CountedPlan | None:
         counts = found.configuration.executors
         grown = [
             self._counted(_with(found.configuration, {name: counts[name] + 1}))
             for name in self._bolts
-            if counts[name] < self._tasks[name]
+            if counts[name] < self._tasks[name] and self.judge.effort.allows()
         ]
         best = min(grown, key=lambda g: g.score, default=None)
         if best is None or best.score.saturated:
             return None
         return best if best.score.value < found.score.value * (1 - LEAST_GROWTH) else None
 
-    def _thinned(self, found: CountedPlan, target_ms: float) -> CountedPlan:
-        """Take executors off while the target is kept."""
-        while True:
-            counts = found.configuration.executors
-            fewer = [
-                self._counted(_with(found.configuration, {name: counts[name] - 1}))
-                for name in self._bolts
-                if counts[name] > 1
-            ]
-            fewer = [f for f in fewer if not f.score.saturated and f.score.value <= target_ms]
-            for one in sorted(fewer, key=lambda f: f.score):
-                if (estimated := self._estimated(one)).keeps(target_ms):
-                    found = estimated
-                    break
-            else:
-                return found
+    def _thinned(self, found: CountedPlan, target_ms: float, place: Improve) -> CountedPlan:
+        """Take executors off while the target is kept by plans that are placed likewise."""
+        while (fewer := self._one_fewer(found, target_ms, place)) is not None:
+            found = fewer
+        return found
+
+    def _one_fewer(self, found: CountedPlan, target_ms: float, place: Improve) -> CountedPlan | None:
+        """Return counts with one executor fewer that keep the target; None where none do."""
+        counts = found.configuration.executors
+        fewer = [
+            self._counted(_with(found.configuration, {name: counts[name] - 1}))
+            for name in self._bolts
+            if counts[name] > 1 and self.judge.effort.allows()
+        ]
+        for one in sorted(fewer, key=lambda f: f.score):
+            if _is_near(one, target_ms) and self.judge.effort.allows():
+                placed = self._estimated(place(one))
+                if placed.keeps(target_ms):
+                    return placed
+        return None
 
     def _estimated(self, found: CountedPlan) -> CountedPlan:
         if found.estimate is not None:
@@ -225,7 +240,7 @@ class BudgetSearch:
         A worker fewer may help only once a node is left, so one, half and twice as many are tried, too.
         """
         counts = configuration.executors
-        room = self._executors(configuration) < self.budget.executors
+        room = self._room(configuration) > 0
         for gaining in self._bolts:
             if counts[gaining] == self._tasks[gaining]:
                 continue
@@ -254,6 +269,9 @@ class BudgetSearch:
     def _more(self, after: TopologyConfiguration, before: TopologyConfiguration) -> int:
         return self._size(after) - self._size(before)
 
+    def _room(self, configuration: TopologyConfiguration) -> int:
+        return self.budget.executors - self._executors(configuration)
+
     def _executors(self, configuration: TopologyConfiguration) -> int:
         return sum(configuration.executors[name] for name in self._tasks)
 
@@ -264,6 +282,14 @@ class BudgetSearch:
     @property
     def _bolts(self) -> list[str]:
         return [c.name for c in self.query_plan.components if self.query_plan.inputs(c.name)]
+
+
+def _as_dealt(found: CountedPlan) -> CountedPlan:
+    return found
+
+
+def _is_near(found: CountedPlan, target_ms: float) -> bool:
+    return not found.score.saturated and found.score.value <= NEAR_TARGET * target_ms
 
 
 def _with(configuration: TopologyConfiguration, executors: Mapping[str, int]) -> TopologyConfiguration:

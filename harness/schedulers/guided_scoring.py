@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +18,13 @@ from harness.models.contract.layout import lay_out
 from harness.models.solver.solve import Latency, Solution
 from harness.plans import PhysicalPlan, Worker
 from harness.protocols import Estimate, Settings
+from harness.schedulers.guided_effort import (
+    Effort,
+    around_effort,
+    latency_effort,
+    prediction_effort,
+    solution_effort,
+)
 from harness.schedulers.placement import UnplacedExecutor
 from harness.schedulers.plan_costs import executor_sets
 from harness.schemas import PERCENTILES
@@ -64,7 +71,7 @@ class GainInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanJudge:
-    """Scores plans of one topology at one rate.
+    """Scores plans of one topology at one rate, and counts what that costs.
 
     Attributes
     ----------
@@ -73,6 +80,8 @@ class PlanJudge:
     settings : Settings
     rate_tps : float
         Messages a second.
+    effort : Effort
+        Spent by all that is solved; searches ask whether it allows more.
     statistic : {"mean", "p50", "p90", "p95", "p99"}
         Of the ground-truth latency.
     restart_pct : float
@@ -82,12 +91,27 @@ class PlanJudge:
     prepared: Prepared
     settings: Settings
     rate_tps: float
+    effort: Effort
     statistic: LatencyStatistic = "mean"
     restart_pct: float = 0.0
 
     def around(self, plan: PhysicalPlan) -> Neighbourhood:
         """Return the plans around one."""
-        return self.prepared.around(plan, self.settings, self.rate_tps)
+        near = self.prepared.around(plan, self.settings, self.rate_tps)
+        self.effort.spend(around_effort(near.solution))
+        return near
+
+    def solved(self, plan: PhysicalPlan) -> Solution:
+        """Solve a plan; where it has to be played, then for a shorter time, as plans are only compared.
+
+        Raises
+        ------
+        ModelDeclined
+            When the plan does not fit.
+        """
+        found = self.prepared.solve(plan, self.settings, self.rate_tps)
+        self.effort.spend(solution_effort(found))
+        return replace(found, size=COARSE) if found.network.batched else found
 
     def of_plan(self, plan: PhysicalPlan, restarts: int = 0) -> GuidedScore:
         """Solve a plan and score it.
@@ -97,12 +121,13 @@ class PlanJudge:
         ModelDeclined
             When the plan does not fit, or no row comes to a sink.
         """
-        return self.of_solution(self.prepared.solve(plan, self.settings, self.rate_tps), restarts)
+        return self.of_solution(self.solved(plan), restarts)
 
     def of_solution(self, solution: Solution, restarts: int = 0) -> GuidedScore:
         """Score a solved plan."""
         if solution.overloaded:
             return GuidedScore(True, _rounded(-solution.bottleneck.factor))
+        self.effort.spend(latency_effort(solution))
         return self.of_latency(solution.ground_truth()[""], restarts)
 
     def of_latency(self, latency: Latency, restarts: int = 0) -> GuidedScore:
@@ -115,6 +140,7 @@ class PlanJudge:
 
         The latencies are ground truth, complete, and emit to ack.
         """
+        self.effort.spend(prediction_effort(self.solved(plan)))
         found = self.prepared.predict(plan, self.settings, self.rate_tps).estimates
         return first_latency(found, self.statistic)
 

@@ -17,6 +17,7 @@ import numpy as np
 from harness.errors import ModelDeclined
 from harness.models.composite.neighbourhood import Neighbourhood
 from harness.plans import PhysicalPlan, QueryPlan, Worker, WorkerNode
+from harness.schedulers.guided_effort import move_effort
 from harness.schedulers.guided_scoring import GuidedScore, PlanJudge, WorkerSets
 from harness.schedulers.loads import FloatArray
 from harness.schedulers.placement import UnplacedExecutor, join_slots, sort_slots
@@ -29,10 +30,6 @@ MOST_TOGETHER = 16
 """Moves that are tried together at first."""
 MOST_SOLVED = 24
 """Changes of a kind that are solved in full in a round."""
-LEAST_EFFORT, EFFORT_PER_EXECUTOR = 1500, 35
-"""Default of the effort of a search, in moves that the neighbourhood answers (0.3 ms each)."""
-LEAST_SOLUTION, SOLUTIONS_EXECUTORS = 8, 20
-"""Moves that a full solution counts as: so many, and one for so many executors."""
 
 Change = Mapping[int, Worker]
 """Another worker by executor's position."""
@@ -52,6 +49,7 @@ class PlacementSearch:
     Attributes
     ----------
     judge : PlanJudge
+        Its effort ends the search.
     query_plan : QueryPlan
     nodes : tuple of WorkerNode
         With the slots that may be used.
@@ -60,11 +58,8 @@ class PlacementSearch:
     sets : WorkerSets
     traffic_tps : array (executors, executors)
         From executor to executor; which moves of many are asked for.
-    most_effort : int, optional
-        The search ends after so much: a move that the neighbourhood answers counts as 1. By default in
-        proportion to the executors.
-    looked_at, effort : int
-        Placements that were scored, and the effort so far.
+    looked_at : int
+        Placements that were scored.
     """
 
     judge: PlanJudge
@@ -73,9 +68,7 @@ class PlacementSearch:
     executors: tuple[UnplacedExecutor, ...]
     sets: WorkerSets
     traffic_tps: FloatArray
-    most_effort: int | None = None
     looked_at: int = field(default=0, init=False)
-    effort: int = field(default=0, init=False)
 
     def plan(self, slots: Sequence[Worker]) -> PhysicalPlan:
         """Return a placement as a plan."""
@@ -83,14 +76,14 @@ class PlacementSearch:
 
     def seated(self, slots: Sequence[Worker]) -> Seated:
         """Score a placement."""
-        self._solved()
+        self.looked_at += 1
         restarts = self.sets.restarted(self.sets.masks(slots))
         return Seated(tuple(slots), self.judge.of_plan(self.plan(slots), restarts))
 
     def improve(self, start: Seated) -> Seated:
         """Return the best placement that is reached from one; as many workers as there."""
         best = start
-        while self._goes_on:
+        while self.judge.effort.allows():
             near = self.judge.around(self.plan(best.slots))
             moves = self._moves(best, near)
             found = self._together(best, moves)
@@ -103,15 +96,6 @@ class PlacementSearch:
             best = found
         return best
 
-    @property
-    def _goes_on(self) -> bool:
-        most = self.most_effort or LEAST_EFFORT + EFFORT_PER_EXECUTOR * len(self.executors)
-        return self.effort < most
-
-    def _solved(self) -> None:
-        self.looked_at += 1
-        self.effort += LEAST_SOLUTION + len(self.executors) // SOLUTIONS_EXECUTORS
-
     def _moves(self, best: Seated, near: Neighbourhood) -> list[tuple[GuidedScore, Change]]:
         """Return moves of one executor with their scores, best first.
 
@@ -122,22 +106,26 @@ class PlacementSearch:
         position = {label: i for i, label in enumerate(near.layout.labels)}
         number = {place: i for i, place in enumerate(near.layout.workers)}
         alone = {w for w, mask in masks.items() if mask.bit_count() == 1}
-        saturated = bool(near.solution.overloaded)
+        saturated, move = bool(near.solution.overloaded), move_effort(near.solution)
         scored: list[tuple[GuidedScore, Change]] = []
         unanswered: list[Change] = []
         for i, worker in self._candidates(best.slots, few=saturated):
+            if not self.judge.effort.allows():
+                break
             at = position.get(self.executors[i].label)
             if best.slots[i] in alone or at is None:
                 continue
+            self.judge.effort.spend(move)
             found = None if saturated else near.quick(at, number[worker.node, worker.port])
             if found is None:
                 unanswered.append({i: worker})
                 continue
             self.looked_at += 1
-            self.effort += 1
             after = self.sets.restarted_after(masks, restarted, i, best.slots[i], worker)
             scored.append((self.judge.of_latency(found[""], after), {i: worker}))
         for change in unanswered[:MOST_SOLVED]:
+            if not self.judge.effort.allows():
+                break
             if (seated := self._changed(best, change)) is not None:
                 scored.append((seated.score, change))
         return sorted(scored, key=lambda s: s[0])
@@ -186,7 +174,7 @@ class PlacementSearch:
     def _best(self, best: Seated, changes: Iterator[Change]) -> Seated:
         """Solve the first changes in full, and return the best placement."""
         for _, change in zip(range(MOST_SOLVED), changes, strict=False):
-            if not self._goes_on:
+            if not self.judge.effort.allows():
                 break
             found = self._changed(best, change)
             if found is not None and found.score < best.score:

@@ -31,6 +31,7 @@ from harness.schedulers.aniello_offline import AnielloOfflineScheduler
 from harness.schedulers.aniello_online import AnielloOnlineScheduler
 from harness.schedulers.even import EvenScheduler
 from harness.schedulers.guided_counts import BudgetSearch, CountedPlan, SchedulingBudget
+from harness.schedulers.guided_effort import Effort, most_effort
 from harness.schedulers.guided_scoring import GuidedScore, LatencyStatistic, PlanJudge, WorkerSets
 from harness.schedulers.guided_search import PlacementSearch, Seated
 from harness.schedulers.loads import overload_notes
@@ -73,8 +74,8 @@ class ModelGuidedScheduler(Frozen):
     executor_gain_pct : float
         What an executor or worker more has to bring, without a target.
     most_effort : int, optional
-        Of a search of placements, in moves of one executor (0.3 ms each); a prediction counts as several.
-        By default 1,500, and 35 more an executor.
+        Bound of the search, in moves of one executor (0.3 ms of CPU time each); what is solved counts by its
+        size (``guided_effort``). By default in proportion to the executors, for 2 s up to 60.
     """
 
     objective: LatencyStatistic | Mapping[str, PositiveFloat] = "mean"
@@ -140,20 +141,34 @@ class ModelGuidedScheduler(Frozen):
             raise MeasurementsNeeded("needs the measurements of a running step: give a source")
         unplaced_executors(query_plan, configuration, source)
         try:
+            budget = self._budget(query_plan, configuration, nodes)
+            own = sum(configuration.executors.values()) - _asked_executors(query_plan, configuration)
             judge = PlanJudge(
                 prepared=composite.prepare(source),
                 settings=source.settings,
                 rate_tps=self.rate_tps or source.rate_tps,
+                effort=Effort(self.most_effort or most_effort(budget.executors + own)),
                 statistic=self.statistic,
                 restart_pct=self.restart_pct,
             )
             inner = tuple(sorted(nodes, key=lambda n: n.name))
-            guided = _GuidedPlacing(self, judge, query_plan, configuration, inner, source)
+            guided = _GuidedPlacing(self, judge, query_plan, configuration, budget, inner, source)
             plan, notes = guided.answer()
         except ModelDeclined as why:
             raise SchedulerDeclined(f"the composite model declined: {why}") from why
         plan = plan.model_copy(update={"nodes": nodes})
         return Proposal(plan, notes + overload_notes(plan, source))
+
+    def _budget(
+        self, query_plan: QueryPlan, configuration: TopologyConfiguration, nodes: tuple[WorkerNode, ...]
+    ) -> SchedulingBudget:
+        """Return the budget, with defaults for what is not asked."""
+        free, tasks = sum(len(n.slots) for n in nodes), sum(c.tasks for c in query_plan.components)
+        now = _asked_executors(query_plan, configuration)
+        open_ended = self.target_ms is not None
+        executors = self.max_executors or (tasks if open_ended else now)
+        workers = self.max_workers or (free if open_ended else configuration.workers)
+        return SchedulingBudget(executors, min(workers, free))
 
 
 class _StartingPlan(NamedTuple):
@@ -169,11 +184,22 @@ class _GuidedPlacing:
     judge: PlanJudge
     query_plan: QueryPlan
     configuration: TopologyConfiguration
+    budget: SchedulingBudget
     nodes: tuple[WorkerNode, ...]
     source: Observation
 
     def answer(self) -> tuple[PhysicalPlan, tuple[str, ...]]:
         """Return the plan with the notes to it."""
+        plan, notes = self._found()
+        effort = self.judge.effort
+        if not effort.ended:
+            return plan, notes
+        return plan, (
+            *notes,
+            f"the search ended at its bound (most_effort: {effort.most}): a better plan may exist",
+        )
+
+    def _found(self) -> tuple[PhysicalPlan, tuple[str, ...]]:
         target_ms = self.asked.target_ms
         if not self.asked.chooses_counts:
             return self._placed(self.configuration)
@@ -186,21 +212,11 @@ class _GuidedPlacing:
             self._dealt,
         )
         if target_ms is None:
-            found = search.least_latency()
+            with self.judge.effort.share(2):
+                found = search.least_latency()
             plan, notes = self._placed(found.configuration)
             return plan, (self._counts_note(found.configuration), *notes)
         return self._kept(search.keeping(target_ms, self._improved), target_ms)
-
-    @cached_property
-    def budget(self) -> SchedulingBudget:
-        """The budget, with defaults for what is not asked."""
-        free, tasks = sum(len(n.slots) for n in self.nodes), sum(c.tasks for c in self.query_plan.components)
-        names = [c.name for c in self.query_plan.components]
-        now = sum(self.configuration.executors[name] for name in names)
-        open_ended = self.asked.target_ms is not None
-        executors = self.asked.max_executors or (tasks if open_ended else now)
-        workers = self.asked.max_workers or (free if open_ended else self.configuration.workers)
-        return SchedulingBudget(executors, min(workers, free))
 
     def _placed(self, configuration: TopologyConfiguration) -> tuple[PhysicalPlan, tuple[str, ...]]:
         """Place given counts: the plan in force where nothing is better by enough."""
@@ -281,7 +297,6 @@ class _GuidedPlacing:
             executors,
             sets,
             traffic_tps,
-            self.asked.most_effort,
         )
 
     def _best(self, search: PlacementSearch, starts: list[_StartingPlan]) -> Seated:
@@ -338,6 +353,11 @@ class _GuidedPlacing:
         name, second = next(((n, s) for n, s in starts if s.slots != best.slots), starts[0])
         more = _more(second.score, best.score)
         return f"{search.looked_at} placements looked at; the runner-up is {name}: {second.score.text}{more}"
+
+
+def _asked_executors(query_plan: QueryPlan, configuration: TopologyConfiguration) -> int:
+    """Count executors without Storm's own."""
+    return sum(configuration.executors[c.name] for c in query_plan.components)
 
 
 def _more(score: GuidedScore, best: GuidedScore) -> str:

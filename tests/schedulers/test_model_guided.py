@@ -5,14 +5,17 @@ Expected numbers are the composite model's own: each plan is solved by itself, w
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic import Truth, component, latencies, observation, stream
 
+from harness import load_run
 from harness.errors import SchedulerDeclined, UsageError
 from harness.models.composite.model import Prepared, composite
 from harness.plans import (
@@ -25,8 +28,10 @@ from harness.plans import (
 )
 from harness.protocols import Estimate, Observation, Proposal
 from harness.schedulers import make_scheduler
-from harness.schedulers.guided_counts import BudgetSearch, SchedulingBudget
-from harness.schedulers.guided_scoring import GuidedScore
+from harness.schedulers.even import EvenScheduler
+from harness.schedulers.guided_counts import BudgetSearch, CountedPlan, SchedulingBudget
+from harness.schedulers.guided_effort import SERVICES, Effort
+from harness.schedulers.guided_scoring import GuidedScore, PlanJudge
 from harness.schedulers.guided_search import LEAST_STEP
 from harness.schedulers.plan_costs import workers_restarted
 
@@ -42,6 +47,9 @@ NODES = tuple(
 SLOTS = [Worker(node=n.name, port=p) for n in NODES for p in n.slots]
 RUNNING = tuple(SLOTS[i] for i in (0, 2, 0, 2, 2, 0))
 RATE_TPS = 150.0
+BATCHED = Path(__file__).resolve().parents[2] / "reports" / "runs" / "loaded-batching"
+FACTORS = (1.0, 1.1, 1.3)
+"""Targets, over what three bolts dealt to two workers keep."""
 
 
 def plan_of(slots: tuple[Worker, ...], bolts: int = 3) -> PhysicalPlan:
@@ -140,6 +148,55 @@ def test_a_target_is_kept_by_the_fewest_workers_and_then_executors() -> None:
     assert "keeps a p95" in found.notes[0]
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("factor", FACTORS)
+def test_no_plan_with_an_executor_fewer_keeps_the_target_placed_likewise(factor: float) -> None:
+    """One bolt fewer on as many workers, dealt where the found plan is, else improved.
+
+    Bolts of 4 ms, so one does not serve 300 messages/s.
+    """
+    truth = Truth.random(LINE, RATE_TPS, 1, service_ms=2.0)
+    services = {**truth.service_ms, "bolt": 2 * truth.service_ms["bolt"]}
+    seen = observation(plan_of(RUNNING), replace(truth, service_ms=services), buckets=8)
+    seen = replace(seen, hop_records=False)
+    judge = PlanJudge(composite.prepare(seen), seen.settings, 300.0, Effort(most=10**6), statistic="p95")
+    search_fewer = {"objective": "p95", "rate_tps": 300.0, "restart_pct": 0, "least_gain_pct": 0}
+
+    def high_ms(plan: PhysicalPlan) -> float:
+        found = judge.estimate(plan)
+        return math.inf if found is None or found.high is None else found.high
+
+    def dealt(asked: TopologyConfiguration) -> PhysicalPlan:
+        return EvenScheduler().propose(LINE, asked, NODES, seen).plan
+
+    def improved(found: CountedPlan) -> CountedPlan:
+        scheduler = make_scheduler({"name": "model-guided", **search_fewer})
+        plan = scheduler.propose(LINE, found.configuration, NODES, seen).plan
+        return CountedPlan(found.configuration, plan, judge.of_plan(plan))
+
+    start = seen.plan.configuration()
+    target_ms = factor * high_ms(dealt(start))
+    search = BudgetSearch(judge, LINE, start, SchedulingBudget(executors=5, workers=4), 2.0, dealt)
+    found = search.keeping(target_ms, improved)
+    assert found.keeps(target_ms)
+    asked, bolts = found.configuration, found.configuration.executors["bolt"]
+    assert bolts > 1
+    fewer = asked.model_copy(update={"executors": {**asked.executors, "bolt": bolts - 1}})
+    plan = dealt(fewer)
+    if found.plan != dealt(asked):
+        plan = improved(CountedPlan(fewer, plan, judge.of_plan(plan))).plan
+    assert high_ms(plan) > target_ms
+
+
+@pytest.mark.parametrize("asked", [{}, {"max_executors": 5, "max_workers": 2}, {"objective": {"p95_ms": 1}}])
+def test_a_search_that_ends_at_its_bound_says_so(asked: dict[str, object]) -> None:
+    """One move is fewer than any start costs."""
+    assert propose(source(), most_effort=1, **asked).notes[-1] == (
+        "the search ended at its bound (most_effort: 1): a better plan may exist"
+    )
+    assert "bound" not in " ".join(propose(source(), **asked).notes)
+
+
 def test_a_target_that_no_plan_keeps_says_how_far_off_the_best_is() -> None:
     found = propose(source(), objective={"mean_ms": 0.01}, max_workers=1)
     best = estimate(found.plan, source(), "mean", RATE_TPS)
@@ -164,6 +221,7 @@ class ByWorkers:
 
     def __init__(self, *known_ms: float) -> None:
         self.known_ms = known_ms
+        self.effort = Effort(most=1000)
 
     def of_plan(self, plan: PhysicalPlan) -> GuidedScore:
         return GuidedScore(False, self.known_ms[len(plan.workers) - 1])
@@ -213,3 +271,20 @@ def test_it_needs_measurements() -> None:
     asked = TopologyConfiguration(executors={"spout": 1, "bolt": 3, "sink": 1}, workers=1)
     with pytest.raises(SchedulerDeclined, match="measurements"):
         make_scheduler("model-guided").propose(LINE, asked, NODES)
+
+
+def test_a_played_latency_costs_what_its_services_do() -> None:
+    """``FEWER_VISITS`` services are played for each; a plan of as many executors without batches counts 8."""
+    seen = load_run(max(BATCHED.iterdir())).observation(0)
+    judge = PlanJudge(composite.prepare(seen), seen.settings, seen.rate_tps, Effort(most=10**6))
+    judge.of_plan(seen.plan)
+    assert judge.effort.spent >= 60_000 / SERVICES
+
+
+def test_a_share_is_of_what_is_left_and_ends_with_it() -> None:
+    effort = Effort(most=10, spent=4)
+    with effort.share(3):
+        effort.spend(2)
+        assert not effort.allows()
+    assert effort.allows()
+    assert effort.ended

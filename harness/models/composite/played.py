@@ -22,10 +22,11 @@ from harness.models.composite.simulated import (
     by_spout,
     play_long_enough,
     same_node_ms,
+    services_played,
 )
 from harness.models.contract.layout import BoolArray, FloatArray, IntArray
 from harness.models.network import Network
-from harness.models.simulator.loads import loads
+from harness.models.simulator.loads import Loads, loads
 from harness.models.simulator.simulation import SimulatedRun
 from harness.models.solver.solve import Latency, Solution, solve
 from harness.schemas import PERCENTILES
@@ -50,9 +51,21 @@ class PlayedSolution(Solution):
             When something is overloaded.
         """
         self.require_steady()
+        return play_long_enough(self._expected, self._visits)
+
+    @property
+    def services(self) -> float:
+        """Services that are played for a latency."""
+        return services_played(self._expected, self._visits)
+
+    @cached_property
+    def _expected(self) -> Loads:
         acks = self.network.acks and not self.network.row_batches
-        expected = loads(replace(self.network, acks=acks))
-        return play_long_enough(expected, VISITS if self.size is None else FEWER_VISITS)
+        return loads(replace(self.network, acks=acks))
+
+    @property
+    def _visits(self) -> int:
+        return VISITS if self.size is None else FEWER_VISITS
 
     def ground_truth(self, through: FloatArray | None = None) -> dict[str, Latency]:
         """Return the ground-truth latency of all rows (key empty) and by sink; as ``Solution.ground_truth``.

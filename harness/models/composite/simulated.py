@@ -105,12 +105,26 @@ def require_capacity(expected: Loads) -> None:
 
 def play_long_enough(expected: Loads, visits: int = VISITS) -> SimulatedRun:
     """Play a network for as long as its answers need: for so many services, and windows."""
+    interval_s, warm_up_s = _long_enough_s(expected, visits)
+    return simulate(expected.network, interval_s, warm_up_s, SEED)
+
+
+def services_played(expected: Loads, visits: int = VISITS) -> float:
+    """Return the services that ``play_long_enough`` is expected to play, those of acks too."""
+    return _services_tps(expected) * sum(_long_enough_s(expected, visits))
+
+
+def _services_tps(expected: Loads) -> float:
     layout = expected.network.layout
     told = expected.acker_tps * (layout.ackers.stop - layout.ackers.start)
+    return expected.visits_per_s + told
+
+
+def _long_enough_s(expected: Loads, visits: int) -> tuple[float, float]:
+    """Return the interval, and the warm-up before it."""
     slowest_s = expected.slowest_window_s()
-    wanted_s = max(visits / (expected.visits_per_s + told), WINDOWS * slowest_s, LEAST_S)
-    warm_up_s = max(2.0, 2 * slowest_s + expected.slowest_batches_s)
-    return simulate(expected.network, min(wanted_s, MOST_S), warm_up_s, SEED)
+    wanted_s = max(visits / _services_tps(expected), WINDOWS * slowest_s, LEAST_S)
+    return min(wanted_s, MOST_S), max(2.0, 2 * slowest_s + expected.slowest_batches_s)
 
 
 def same_node_ms(run: SimulatedRun) -> FloatArray:
