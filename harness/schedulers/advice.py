@@ -164,9 +164,9 @@ def advise(
     """Return the cheapest plan of all schedulers and counts that keeps a target at the table's rate.
 
     The counts are the guided scheduler's. Of the schedulers' plans with these counts, the cheapest that keeps
-    the target is advised, of equally cheap ones the one with the lowest upper end of the interval; of equal
-    ones the guided scheduler's. Where none keeps it, the one with the lowest upper end is. A cheaper plan
-    that keeps it by another placement takes its place.
+    the target is advised. Of equally cheap ones, and where none keeps it, it is the one with the lowest upper
+    end of the interval; of equal ones the guided scheduler's. A cheaper plan that keeps the target by another
+    placement takes its place.
 
     Raises
     ------
