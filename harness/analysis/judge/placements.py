@@ -190,7 +190,7 @@ def _means(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise_between(plans: Iterable[tuple[Floats, Floats]]) -> float:
-    """Return by what share of their mean steps of one plan differ, beyond the noise that each step shows.
+    """Return the share of their mean by which steps of one plan differ, beyond the noise of each step.
 
     Workers that start anew are elsewhere in memory and compiled otherwise, and the machine has other minutes.
 
