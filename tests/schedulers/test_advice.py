@@ -88,9 +88,11 @@ def table_of_two_nodes(rate_tps: float, cores: float = 1.2, slower: float = 1.0)
 
 
 def test_where_no_plan_keeps_the_target_the_nearest_is_advised() -> None:
-    """At 300 messages/s one node of 1.2 cores is too small. R-Storm takes one: it knows the loads at 150."""
+    """At 300 messages/s one node of 1.2 cores is too small. R-Storm takes one: 1 % each is said to do."""
     target = LatencyTarget(statistic="mean", limit_ms=0.01)
-    found = advise(table_of_two_nodes(300.0), target, {"r-storm": make_scheduler("r-storm")})
+    requests = dict.fromkeys(("spout", "bolt", "sink"), 1.0)
+    told_little = make_scheduler({"name": "r-storm", "requests_pct": requests})
+    found = advise(table_of_two_nodes(300.0), target, {"r-storm": told_little})
     (r_storm,) = found.others
     assert r_storm.count < found.best.count
     assert math.isinf(r_storm.high_ms)
