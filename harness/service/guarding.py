@@ -70,7 +70,7 @@ class LoopbackGuard:
             message = await receive()
             received_bytes += len(message.get("body", b""))
             if received_bytes > MOST_BYTES:  # of a body that came in chunks, and did not say its length
-                raise HTTPException(403, TOO_LARGE)
+                raise HTTPException(413, TOO_LARGE)
             return message
 
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
@@ -111,5 +111,6 @@ def refusal_of(
 async def _refuse(send: Send, reason: str) -> None:
     body = json.dumps({"errors": [{"type": "Refused", "error": reason}]}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    status = 413 if reason == TOO_LARGE else 403
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

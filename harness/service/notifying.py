@@ -106,9 +106,9 @@ class Notifier:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what is being posted is waited for."""
+        """End; what is being posted is waited for, as long as an address may take to answer."""
         self._ended.set()
-        self._thread.join(2 * ANSWER_WITHIN_S)
+        self._thread.join(ANSWER_WITHIN_S)
 
     def look(self, now_s: float) -> int:
         """Look at every topology once; return how many alerts were posted."""
