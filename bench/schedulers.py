@@ -103,8 +103,8 @@ def prove_balancing(number: int) -> None:
             balanced.allocation,
             w1=100.0,
             w2=1.0,
-            most_nodes=10**6,
-            most_iterations=10**8,
+            most_nodes=100_000,
+            most_iterations=2_000_000,
         )
         best = problem.load_distance(balanced.allocation if answer.allocation is None else answer.allocation)
         distances.append((balanced.load_distance, best))
