@@ -68,6 +68,9 @@ def serve(
     for folder in folders:  # before imports that take seconds
         if not folder.is_dir():
             raise UsageError(f"{folder}: no such folder", "run directories are in runs/ and reports/runs/")
+    from harness.machine.freed_memory import return_freed_memory
+
+    return_freed_memory()
     from harness.service.server import HOST, leave, listen
     from harness.service.server import serve as serve_until_told
 
