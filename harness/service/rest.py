@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 TROUBLE: dict[int | str, dict[str, object]] = {
     404: {"model": Troubles, "description": "Unknown topology, model, run or step, and those that there are"},
     422: {"model": Troubles, "description": "Something in the request cannot be"},
-    403: {"model": Troubles, "description": "Another host or origin, or a body that is too large"},
+    403: {"model": Troubles, "description": "Another host or origin"},
+    413: {"model": Troubles, "description": "A body that is too large"},
     503: {"model": Troubles, "description": "A server that is asked is away, or models are at work; which"},
 }
 rest = APIRouter(prefix="/model", responses=TROUBLE)
