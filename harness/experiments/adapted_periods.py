@@ -37,7 +37,7 @@ was in force. The message was in a worker that ended, or on its way to one that 
 MOST_UNEXPLAINED_SHARE = 0.001
 """Share of the messages sent that may be lost or repeated with no restart near them."""
 ADAPTED = dict.fromkeys(
-    ("plan-unchanged", "steady", "burn-in", "precision", "ledger", "samples", "metrics", "backlog"),
+    ("plan-unchanged", "steady", "burn-in", "precision", "ledger", "samples", "backlog"),
     "the step adapts its plan while it is measured",
 )
 """Checks that a step which adapts has not; its own are ``plan-as-decided`` and ``losses-explained``."""

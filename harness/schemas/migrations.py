@@ -6,6 +6,7 @@ that every type of a record is total. A key that older runs lack has the value t
 Schema 1 was never raised while records grew, so its records have any of these shapes, and each change is made
 where a key is missing. From schema 2 on every key is always there, ``null`` where there is nothing to say.
 Schema 2 was not raised while ``adaptation.parquet`` got columns. From schema 3 on each of them is there.
+Until schema 4 the check ``metrics`` was said not to apply to steps that adapt; it does.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pydantic import JsonValue
 
 from harness.schemas.tables import ADAPTATION
 
-FIRST, SECOND = 1, 2
-"""The number of every run directory from before schema 2, and of those from before schema 3."""
+FIRST, SECOND, THIRD = 1, 2, 3
+"""The number of every run directory from before schema 2, of those from before schema 3, and so on."""
 
 LATER_IN_PLAN: Mapping[str, JsonValue] = {"placement": None, "batching": None, "relief": {}}
 LATER_IN_INTERVAL: Mapping[str, JsonValue] = {
@@ -111,12 +112,16 @@ def migrate_quality(version: int, found: JsonValue) -> JsonValue:
     --------
     >>> migrate_quality(1, {"ledger": {"sent": 3}})["ledger"]["filtered"]
     0
+    >>> migrate_quality(3, {"adaptation": {}, "absent": {"metrics": "it adapts"}})["absent"]
+    {}
     """
-    if version > FIRST:
+    if version > THIRD or not isinstance(found, dict):
         return found
-    whole = _completed(found, LATER_IN_QUALITY)
-    if isinstance(whole, dict):
+    whole: dict[str, JsonValue] = {**LATER_IN_QUALITY, **found} if version <= FIRST else dict(found)
+    if version <= FIRST:
         whole["ledger"] = _completed(whole["ledger"], LATER_IN_LEDGER)
+    if whole.get("adaptation") is not None and isinstance(absent := whole.get("absent"), dict):
+        whole["absent"] = {name: why for name, why in absent.items() if name != "metrics"}
     return whole
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from harness.schemas.meanings import ADAPTATION_COLUMNS, LATENCY_COLUMNS, METRICS_COLUMNS, describe_columns
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of a run directory. It is raised when a record or a table gets or loses a key or a column, or one
 of them means something else. Then ``harness.schemas.migrations`` makes the records of older runs into
 today's."""

@@ -36,6 +36,7 @@ from harness.schemas.migrations import (
     LATER_IN_PLAN,
     LATER_IN_QUALITY,
     SECOND,
+    THIRD,
     migrate_adaptation,
     migrate_interval,
     migrate_plan,
@@ -51,7 +52,10 @@ MIGRATIONS: Mapping[str, tuple[Callable[[int, JsonValue], JsonValue], Mapping[st
     "quality": (migrate_quality, LATER_IN_QUALITY),
 }
 
-DIGESTS = {3: "68db8a4038b37f41bfd7a826b4ac5eda7ca5bb169c912128ab0eb9d42ea06d3f"}
+DIGESTS = {
+    3: "68db8a4038b37f41bfd7a826b4ac5eda7ca5bb169c912128ab0eb9d42ea06d3f",
+    4: "e83b6bcd40321b231d3256d3fc4c803b9706ffe14aa1e82b0681456c614c8a1f",
+}
 """Of ``keys.json`` by schema number, from the first that was kept."""
 
 
@@ -87,6 +91,8 @@ def test_what_an_archived_run_says_is_read_as_it_says_it_and_the_rest_is_what_it
             said, now = read(run.step_path(step) / f"{name}.json"), json.loads(record.model_dump_json())
             later = MIGRATIONS[name][1]
             assert said.keys() | later.keys() == now.keys()
+            if said.get("adaptation") is not None and isinstance(absent := said["absent"], dict):
+                said["absent"] = {check: why for check, why in absent.items() if check != "metrics"}
             for key in said.keys() - {"rejected", "ledger"}:
                 assert now[key] == said[key], f"{name}.json of step {step}: {key}"
             for key in later.keys() - said.keys() - {"relief"}:
@@ -128,6 +134,15 @@ def test_a_record_of_any_age_is_whole(lacks: set[str], ledger_lacks: set[str]) -
         assert found.ledger is not None
         assert (found.ledger.sent, found.ledger.received) == (3, 2)
         assert found.ledger.filtered == (0 if "filtered" in ledger_lacks else 1)
+
+
+def test_metrics_are_checked_of_a_step_that_adapts_whatever_its_run_says() -> None:
+    """Until schema 4 such steps were said not to have that check, as they have no ledger of their own."""
+    said = {"metrics": "it adapts", "ledger": "it adapts"}
+    for adaptation, absent in (({"applied": 1}, {"ledger": "it adapts"}), (None, said)):
+        older = {"adaptation": adaptation, "absent": said}
+        assert migrate_quality(THIRD, older) == {"adaptation": adaptation, "absent": absent}
+        assert migrate_quality(SCHEMA_VERSION, older) == older
 
 
 @pytest.mark.parametrize("name", MIGRATIONS)

@@ -8,13 +8,19 @@ Storm asks a task for its bucket by a tick in the task's queue. In a saturated s
 each tick waits longer than the one before it. Behind a hot key a bucket lasted 19.5 s in place of 2. So there
 gaps between a bolt's buckets say nothing, and only those of spouts count, whose ticks wait in no queue of
 tuples. A store that loses metrics loses those of spouts, too. Buckets that came twice or were squeezed count
-everywhere.
+there, too.
+
+In a step that adapts, workers restart, and what they had counted since their last bucket is gone. There the
+times between restarts are tiled, by the buckets of spouts and workers. A bolt's queue may grow and be worked
+off again, so of its buckets only those that came twice are faults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,11 +52,66 @@ MOST_SURPLUS = 0.9
 """Most buckets beyond those that fit between the first and the last one; a doubled bucket adds 1. The most of
 the archived steps is 0.67."""
 
+SETTLE_MS = 15_000
+"""From when a plan is in force. Workers that restarted are cold and catch up: ticks wait in their queues."""
+
 Times = npt.NDArray[np.int64]
+Waits = Literal["never", "more-and-more", "more-and-less"]
+"""Whether a series' ticks wait in a queue of tuples, and how it goes on."""
+
+
+class Change(NamedTuple):
+    """A change of the plan within an interval, in epoch ms: when it was asked for, and when in force."""
+
+    asked_ms: int
+    in_force_ms: int
+
+
+class Stretch(NamedTuple):
+    """A part of an interval in which no worker restarts, in epoch ms.
+
+    Attributes
+    ----------
+    start_ms, end_ms : int
+        The time that the buckets have to tile.
+    since_ms, until_ms : float
+        Buckets that end outside this are of workers that were restarted since, or not yet.
+    """
+
+    start_ms: int
+    end_ms: int
+    since_ms: float = -math.inf
+    until_ms: float = math.inf
+
+
+def stretches(interval: Interval, changes: Iterable[Change]) -> list[Stretch]:
+    """Return the times between changes of the plan, each without what its workers take to settle.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> whole = SimpleNamespace(start_epoch_ms=0, end_epoch_ms=90_000)
+    >>> for s in stretches(whole, [Change(30_000, 36_000), Change(50_000, 55_000)]):
+    ...     print(s.start_ms, s.end_ms, s.since_ms, s.until_ms)
+    0 30000 -inf 30000
+    70000 90000 55000 inf
+    """
+    found, start_ms, since_ms = [], interval.start_epoch_ms, -math.inf
+    for change in changes:
+        found.append(Stretch(start_ms, change.asked_ms, since_ms, change.asked_ms))
+        start_ms, since_ms = change.in_force_ms + SETTLE_MS, change.in_force_ms
+    found.append(Stretch(start_ms, interval.end_epoch_ms, since_ms))
+    return [s for s in found if s.start_ms < s.end_ms]
 
 
 def untiled(
-    metrics: pa.Table, interval: Interval, plan: PhysicalPlan, bucket_s: float, *, saturated: bool
+    metrics: pa.Table,
+    interval: Interval,
+    plan: PhysicalPlan,
+    bucket_s: float,
+    *,
+    saturated: bool,
+    parts: Sequence[Stretch] = (),
 ) -> tuple[str, ...]:
     """Say of which tasks buckets are missing, doubled or squeezed, one line a task.
 
@@ -66,6 +127,8 @@ def untiled(
         The length of a bucket as asked.
     saturated : bool
         Whether the step's backlog grew: then gaps between bolts' buckets are none.
+    parts : sequence of Stretch
+        Of a step that adapts (``stretches``), in place of the interval. Its queues may grow at any time.
 
     Returns
     -------
@@ -73,13 +136,22 @@ def untiled(
         Empty where every series of every task tiles the interval.
     """
     labels = {task: f"{e.component}:{task}" for task, e in plan.by_task.items()}
-    spouts = set(plan.query_plan.spouts)
-    queued = {task for task, e in plan.by_task.items() if saturated and e.component not in spouts}
+    spouts = {t for t, e in plan.by_task.items() if e.component in plan.query_plan.spouts}
+    queued = set(labels) - spouts if saturated or parts else set()
     found: dict[str, str] = {}
-    for series, ends in _series(metrics):
-        task = int(series["task"])
-        if reason := _fault(ends, interval, bucket_s, queued=task in queued):
-            found.setdefault(labels.get(task, f"task {task}"), f"{series['measurement']}: {reason}")
+    for part in parts or stretches(interval, ()):
+        ends = metrics["bucket_end_ms"]
+        there = pc.and_(pc.greater(ends, part.since_ms), pc.less_equal(ends, part.until_ms))
+        silent = spouts if parts else set()  # elsewhere a task without any bucket is its own finding
+        for series, own in _series(metrics.filter(there)):
+            task = int(series["task"])
+            silent = silent - {task}
+            waits: Waits = "never" if task not in queued else "more-and-less" if parts else "more-and-more"
+            if reason := _fault(own, part, bucket_s, interval.start_epoch_ms, waits):
+                found.setdefault(labels.get(task, f"task {task}"), f"{series['measurement']}: {reason}")
+        length_s = (part.end_ms - part.start_ms) / 1000
+        if length_s > MOST_GAP * bucket_s:
+            found |= {labels[t]: f"no bucket for {length_s:.1f} s" for t in sorted(silent)}
     return tuple(f"{task}: {reason}" for task, reason in found.items())
 
 
@@ -95,12 +167,13 @@ def _series(metrics: pa.Table) -> Iterator[tuple[Mapping[str, str | int], pd.Dat
         yield dict(zip(named, key, strict=True)), ends
 
 
-def _fault(ends: pd.DataFrame, interval: Interval, bucket_s: float, *, queued: bool) -> str:
-    """Say what is wrong with one series' buckets; empty when they tile the interval.
+def _fault(ends: pd.DataFrame, part: Stretch, bucket_s: float, first_ms: int, waits: Waits) -> str:
+    """Say what is wrong with one series' buckets; empty when they tile a part of the interval.
 
-    The ticks of a series that is ``queued`` wait in a queue that grows: its gaps are not looked at.
+    Where ticks wait in a queue that grows, gaps are not looked at. Where it shrinks again, ticks that are
+    early make up for those that were late, and only buckets that came twice are faults.
     """
-    start_ms, end_ms = interval.start_epoch_ms, interval.end_epoch_ms
+    start_ms, end_ms = part.start_ms, part.end_ms
     times: Times = ends["bucket_end_ms"].to_numpy()
     inside = (times > start_ms) & (times <= end_ms)
     if twice := int(ends["twice"].to_numpy()[inside].sum()):
@@ -112,12 +185,14 @@ def _fault(ends: pd.DataFrame, interval: Interval, bucket_s: float, *, queued: b
     )
     at = np.unique(np.concatenate([[edges[0]], times[inside], [edges[1]]]))
     bucket_ms = bucket_s * 1000
-    for since, until in () if queued else pairwise(at):
+    for since, until in pairwise(at) if waits == "never" else ():
         if until - since > MOST_GAP * bucket_ms and not _made_up(since, times[times >= until], bucket_ms):
             return (
                 f"no bucket of {bucket_s:g} s for {(until - since) / 1000:.1f} s,"
-                f" from {(since - start_ms) / 1000:.1f} s of the interval on"
+                f" from {(since - first_ms) / 1000:.1f} s of the interval on"
             )
+    if waits == "more-and-less":
+        return ""
     covered = times[inside] if not before.size else np.concatenate([before[-1:], times[inside]])
     if covered.size and _surplus(covered, before[before < covered[0]], bucket_ms) > MOST_SURPLUS:
         return f"{len(covered) - 1} buckets of {bucket_s:g} s in {(covered[-1] - covered[0]) / 1000:.1f} s"

@@ -22,6 +22,7 @@ from harness.analysis.judge.samples import Samples
 from harness.analysis.spark.distribution import BATCHES
 from harness.analysis.spark.inputs import StepRecord
 from harness.analysis.spark.noise import quantile_error
+from harness.experiments.adapted_periods import APPLY_MOST_S
 from harness.protocols import Observation, Settings
 from harness.runs import Interval, judged, read_latency, read_table
 from harness.schemas import Metric, MetricField
@@ -104,7 +105,7 @@ def read_step(record: StepRecord) -> RawStep:
     latency, metrics = read_latency(record.folder), read_table(record.folder / "metrics.parquet")
     inside = latency.filter(latency["in_interval"])
     rows = judged(inside, record.interval.latency)
-    untiled, agreed = _untiled(record, metrics), agreement(record, latency, metrics)
+    untiled, agreed = tiling(record, metrics), agreement(record, latency, metrics)
     return RawStep(record, record.interval, rows, metrics, untiled, agreed)
 
 
@@ -116,7 +117,7 @@ def untiled(record: StepRecord) -> tuple[str, ...]:
     UsageError
         Naming the file that cannot be read to its end.
     """
-    return _untiled(record, read_table(record.folder / "metrics.parquet"))
+    return tiling(record, read_table(record.folder / "metrics.parquet"))
 
 
 def evidence(record: StepRecord) -> tuple[tuple[str, ...], Agreement]:
@@ -129,10 +130,11 @@ def evidence(record: StepRecord) -> tuple[tuple[str, ...], Agreement]:
     """
     metrics = read_table(record.folder / "metrics.parquet")
     latency = read_latency(record.folder, LATENCY_COLUMNS)
-    return _untiled(record, metrics), agreement(record, latency, metrics)
+    return tiling(record, metrics), agreement(record, latency, metrics)
 
 
-def _untiled(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
+def tiling(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
+    """Return the faults in a step's buckets, as ``untiled``, where its metrics are in memory."""
     if record.bucket_s is None:
         return ()
     return bucket_tiling.untiled(
@@ -141,7 +143,20 @@ def _untiled(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
         record.plan.start,
         record.bucket_s,
         saturated=bool(record.quality.saturated),
+        parts=_between_changes(record),
     )
+
+
+def _between_changes(record: StepRecord) -> list[bucket_tiling.Stretch]:
+    """Return the times between restarts of a step that adapts; none of others."""
+    if record.adaptation is None:
+        return []
+    at, periods = record.interval, record.adaptation
+    asked = periods[periods["asked_ns"].notna() & periods["groups_moved"].isna()]  # groups move live
+    late_ns = asked["asked_ns"] + APPLY_MOST_S * 1e9
+    spans = zip(asked["asked_ns"], asked["in_force_ns"].fillna(late_ns), strict=True)
+    epoch = [[round(at.start_epoch_ms + (ns - at.start_ns) / NS_PER_MS) for ns in span] for span in spans]
+    return bucket_tiling.stretches(at, (bucket_tiling.Change(*span) for span in epoch))
 
 
 def samples(step: RawStep) -> Samples:

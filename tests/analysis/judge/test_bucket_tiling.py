@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from altered_runs import ALL_IN_ONE
+from altered_runs import ALL_IN_ONE, REPORTS
 
 from harness.analysis.judge import checks, raw_steps
 from harness.analysis.judge.bucket_tiling import untiled
@@ -219,3 +219,47 @@ def test_spark_and_the_raw_tables_judge_by_one_rule(step: RawStep, tmp_path: Pat
     pq.write_table(step.metrics.filter(pc.invert(gone)), folder / "metrics.parquet")
     (found,) = raw_steps.untiled(step.record.__class__(**{**vars(step.record), "folder": folder}))
     assert found.startswith(f"sender:{task}: ")
+
+
+@pytest.fixture(scope="module")
+def adapted() -> RawStep:
+    """A step of 270 s whose plan changed after 31.9, 90.7, 150.5, 180.5 and 210.5 s, as archived."""
+    (path,) = (REPORTS / "runs" / "adapt-rate").iterdir()
+    return read_step(read_raw(path).steps[0])
+
+
+def from_s(step: RawStep, task: int, since_s: float, until_s: float) -> pa.Array:
+    """Rows of a task in a part of the interval."""
+    first_ms, ends = step.interval.start_epoch_ms, step.metrics["bucket_end_ms"]
+    inside = pc.and_(
+        pc.greater(ends, first_ms + round(1000 * since_s)),
+        pc.less(ends, first_ms + round(1000 * until_s)),
+    )
+    return pc.and_(pc.equal(step.metrics["task"], task), inside)
+
+
+@pytest.mark.parametrize(
+    ("component", "since_s", "until_s", "reason"),
+    [
+        ("spout", 60, 66, "no bucket of 2 s for"),
+        ("spout", 96, 151, "no bucket for"),  # 94.6 to 150.5 s: nothing of it comes between two restarts
+        ("spout", 90.7, 109, ""),  # it restarts
+        ("bolt-a", 60, 66, ""),  # its queue may grow
+    ],
+)
+def test_a_step_that_adapts_is_tiled_between_restarts(
+    adapted: RawStep, component: str, since_s: float, until_s: float, reason: str
+) -> None:
+    assert adapted.untiled == ()
+    task = task_of(adapted, component)
+    gone = adapted.metrics.filter(pc.invert(from_s(adapted, task, since_s, until_s)))
+    assert gone.num_rows < adapted.metrics.num_rows
+    found = raw_steps.tiling(adapted.record, gone)
+    assert [reason in text for text in found] == ([True] if reason else [])
+
+
+def test_a_bolt_s_bucket_that_came_twice_counts_while_a_step_adapts(adapted: RawStep) -> None:
+    task = task_of(adapted, "bolt-a")
+    twice = pa.concat_tables([adapted.metrics, adapted.metrics.filter(from_s(adapted, task, 60, 66))])
+    (found,) = raw_steps.tiling(adapted.record, twice)
+    assert "buckets came twice" in found
