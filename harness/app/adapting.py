@@ -27,14 +27,12 @@ from harness.plans import Batching, TopologyConfiguration
 from harness.protocols import (
     BudgetingScheduler,
     Observation,
-    Proposal,
     Resource,
-    Scheduler,
     WaitingScheduler,
 )
 from harness.runs import Run
 from harness.schedulers import make_scheduler
-from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
+from harness.schedulers.conformance import Budget, SchedulingQuestion, sound_proposal
 from harness.schedulers.loads import sum_of_tasks, task_cores
 from harness.schedulers.plan_costs import cost_plan, improvement, no_improvement
 from harness.schedulers.resource_loads import bottleneck, resource_use_pct
@@ -161,7 +159,10 @@ class StepAdapter:
         """
         scheduler = make_scheduler(named)
         chooses = isinstance(scheduler, BudgetingScheduler)
-        proposal = self._proposed(scheduler, seen, source)
+        question = SchedulingQuestion(
+            seen.plan.query_plan, seen.plan.configuration(), seen.plan.nodes, source
+        )
+        proposal = sound_proposal(scheduler, question, Budget(seen.rate_tps))
         plan = proposal.plan
         now, then = cost_plan(seen.plan, source), cost_plan(plan, source)
         if not then.executors_moved:
@@ -174,17 +175,6 @@ class StepAdapter:
         if not reason:
             return PeriodDecision("stays", no_improvement(asked.improvement_pct), None, then.moves)
         return PeriodDecision("applied", reason, applied, then.moves)
-
-    def _proposed(self, scheduler: Scheduler, seen: PeriodSeen, source: Observation) -> Proposal:
-        plan = seen.plan
-        question = SchedulingQuestion(plan.query_plan, plan.configuration(), plan.nodes, source)
-        chooses = isinstance(scheduler, BudgetingScheduler)
-        if isinstance(scheduler, BudgetingScheduler):
-            scheduler = scheduler.within(seen.rate_tps, None, None)
-        proposal = ask_scheduler(scheduler, question)
-        if fault := answer_faults(proposal, question, own_counts=chooses):
-            raise SchedulerDeclined(f"answered nonsense: {fault}")
-        return proposal
 
     def _figures(self, seen: PeriodSeen, source: Observation) -> dict[str, float]:
         """Return the recorded figures of the plan in force, without those that the metrics do not tell."""

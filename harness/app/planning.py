@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from harness.analysis.judge.predicting import observation
@@ -19,7 +19,7 @@ from harness.protocols import BudgetingScheduler, Proposal
 from harness.runs import Run
 from harness.schedulers import make_scheduler
 from harness.schedulers.by_hand import place_by_hand
-from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
+from harness.schedulers.conformance import SchedulingQuestion, sound_proposal
 from harness.schedulers.executor_groups import EXECUTORS_COST_ONE
 from harness.schedulers.key_groups import GroupMover
 from harness.schedulers.migration_costs import MigrationCost
@@ -213,20 +213,12 @@ def _proposed(spec: StepSpec, question: SchedulingQuestion) -> Proposal:
     StepDeclined
         When the scheduler declines, fails, or answers what cannot be placed.
     """
-    asked: str | Mapping[str, object] = spec.scheduler or ""
     try:
-        proposal = ask_scheduler(make_scheduler(asked), question)
+        return sound_proposal(make_scheduler(spec.scheduler or ""), question)
     except SchedulerDeclined as why:
         raise StepDeclined(f"scheduler {spec.placed_by} has no plan: {why}") from None
     except Exception as why:  # a user's scheduler may raise anything; the other steps go on
         raise StepDeclined(f"scheduler {spec.placed_by} failed with {type(why).__name__}: {why}") from why
-    try:
-        fault = answer_faults(proposal, question)
-    except Exception as why:  # an answer that cannot even be looked at
-        fault = f"its answer cannot be read: {type(why).__name__}: {why}"
-    if fault:
-        raise StepDeclined(f"scheduler {spec.placed_by} answered nonsense: {fault}")
-    return proposal
 
 
 def _first_fault(run: Run, step: int) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.errors import SchedulerDeclined
 from harness.plans import PhysicalPlan, QueryPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import Observation, Proposal, Scheduler
+from harness.protocols import BudgetingScheduler, Observation, Proposal, Scheduler
 from harness.schedulers.placement import unplaced_executors
 from harness.schemas import Metric
 
@@ -51,6 +51,45 @@ def ask_scheduler(scheduler: Scheduler, question: SchedulingQuestion) -> Proposa
     """Put a question to a scheduler."""
     q = question
     return scheduler.propose(q.query_plan, q.configuration, q.nodes, q.source)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The rate to plan for, and what a scheduler that chooses the counts may use (``BudgetingScheduler``)."""
+
+    rate_tps: float
+    max_executors: int | None = None
+    max_workers: int | None = None
+
+
+def sound_proposal(
+    scheduler: Scheduler, question: SchedulingQuestion, budget: Budget | None = None
+) -> Proposal:
+    """Return a scheduler's answer, where it is one that can be had.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    question : SchedulingQuestion
+    budget : Budget, optional
+        Within which a scheduler may choose the counts. None: the counts are the question's.
+
+    Raises
+    ------
+    SchedulerDeclined
+        With its reason, or with what is wrong with its answer.
+    """
+    chooses = budget is not None and isinstance(scheduler, BudgetingScheduler)
+    if budget is not None and isinstance(scheduler, BudgetingScheduler):
+        scheduler = scheduler.within(budget.rate_tps, budget.max_executors, budget.max_workers)
+    proposal = ask_scheduler(scheduler, question)
+    try:
+        fault = answer_faults(proposal, question, own_counts=chooses)
+    except Exception as why:  # a user's scheduler may answer what cannot even be looked at
+        fault = f"its answer cannot be read: {type(why).__name__}: {why}"
+    if fault:
+        raise SchedulerDeclined(f"it answered nonsense: {fault}")
+    return proposal
 
 
 def check_scheduler(scheduler: Scheduler, question: SchedulingQuestion) -> tuple[SchedulerOutcome, ...]:

@@ -22,7 +22,7 @@ from harness.errors import SchedulerDeclined
 from harness.plans import PhysicalPlan, WorkerNode
 from harness.protocols import BalancingScheduler, NodeAmounts, Observation, Proposal, Resource, Scheduler
 from harness.schedulers.balancing import balance_groups, empty_leaving
-from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
+from harness.schedulers.conformance import SchedulingQuestion, sound_proposal
 from harness.schedulers.executor_groups import BalanceTerms, ExecutorGroups, group_executors
 from harness.schedulers.groups import GroupProblem
 from harness.schedulers.loads import FloatArray, IntArray
@@ -284,11 +284,9 @@ class _Planning:
         workers = sum(min(self.workers_a_node, len(n.slots)) for n in in_use)
         configuration = plan.configuration().model_copy(update={"workers": max(workers, len(in_use))})
         question = SchedulingQuestion(plan.query_plan, configuration, offered, self.source)
-        proposal = ask_scheduler(asked, question)
-        if fault := answer_faults(proposal, question):
-            raise SchedulerDeclined(f"answered nonsense: {fault}")
+        proposal = sound_proposal(asked, question)
         if come := sorted(_on(proposal.plan, marked) - _on(plan, marked)):
-            raise SchedulerDeclined(f"answered nonsense: {come[0]} comes to a node that is to leave")
+            raise SchedulerDeclined(f"it answered nonsense: {come[0]} comes to a node that is to leave")
         # the nodes that it was not offered are there all the same
         found = proposal.plan
         whole = PhysicalPlan(query_plan=found.query_plan, nodes=there, executors=found.executors)

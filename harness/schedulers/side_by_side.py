@@ -11,8 +11,8 @@ from harness.errors import HarnessError, ModelDeclined, SchedulerDeclined, Usage
 from harness.models.composite.model import Prepared, composite
 from harness.models.contract.answers import first_latency
 from harness.plans import PhysicalPlan, TopologyConfiguration, WorkerNode
-from harness.protocols import BudgetingScheduler, Estimate, NodeAmounts, Observation, Proposal, Scheduler
-from harness.schedulers.conformance import SchedulingQuestion, answer_faults, ask_scheduler
+from harness.protocols import Estimate, NodeAmounts, Observation, Proposal, Scheduler
+from harness.schedulers.conformance import Budget, SchedulingQuestion, sound_proposal
 from harness.schedulers.limits import LOWER, MOST_LIMITS, PlanLimit, plan_limits
 from harness.schedulers.plan_costs import PlanCosts, cost_plan, distinct_nodes, same_as
 from harness.schemas import LATENCIES
@@ -175,13 +175,9 @@ class PlacementTable:
     def _ask(self, name: str, scheduler: Scheduler) -> SchedulerProposal:
         source = self._at_rate
         question = SchedulingQuestion(source.plan.query_plan, self.configuration, self.nodes, source)
-        chooses = isinstance(scheduler, BudgetingScheduler)
+        budget = Budget(self.rate_tps, self.max_executors, self.max_workers)
         try:
-            if isinstance(scheduler, BudgetingScheduler):
-                scheduler = scheduler.within(self.rate_tps, self.max_executors, self.max_workers)
-            proposal = ask_scheduler(scheduler, question)
-            if fault := answer_faults(proposal, question, own_counts=chooses):
-                raise SchedulerDeclined(f"it answered nonsense: {fault}")
+            proposal = sound_proposal(scheduler, question, budget)
         except (SchedulerDeclined, ModelDeclined) as why:
             return SchedulerProposal(name, "declined", str(why))
         except UsageError:

@@ -123,10 +123,10 @@ def test_a_scheduler_that_fails_declines_its_step_and_no_other(tmp_path: Path) -
     reasons = {step: declined.reason for step, declined in run.declined_steps.items()}
     assert reasons == {
         1: "scheduler faulty_schedulers:Raising failed with ZeroDivisionError: no executors at all",
-        2: "scheduler faulty_schedulers:Listing answered nonsense: returned a list, not a Proposal with"
-        " a plan",
-        3: "scheduler faulty_schedulers:Astray answered nonsense: worker node-9:1 is in no slot that exists"
-        " and is free",
+        2: "scheduler faulty_schedulers:Listing has no plan: it answered nonsense: returned a list, not a"
+        " Proposal with a plan",
+        3: "scheduler faulty_schedulers:Astray has no plan: it answered nonsense: worker node-9:1 is in no"
+        " slot that exists and is free",
         4: "it reads step 2, which has no measurement (it was declined)",
     }
     results = checks.run_checks(read_raw(run.path), {})
