@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harness.models.composite.played import PlayedSolution
 from harness.models.solver.solve import Solution
 
-LEAST_EFFORT, LEAST_PLACING, EFFORT_PER_EXECUTOR = 7500, 1500, 30
+LEAST_EFFORT, LEAST_PLACING, EFFORT_PER_EXECUTOR = 7500, 1500, 26
 """Default of the bound: the first, or the second and so much an executor."""
 LEAST_SOLUTION, SOLUTIONS_EXECUTORS = 8, 20
 """Moves that a full solution counts as: so many, and one for so many executors."""

@@ -57,7 +57,7 @@ SETTLE_MS = 15_000
 
 Times = npt.NDArray[np.int64]
 Waits = Literal["never", "more-and-more", "more-and-less"]
-"""How long a series' ticks wait in a queue of tuples as an interval goes on."""
+"""Waiting of a series' ticks in a queue of tuples, as an interval goes on."""
 
 
 class Change(NamedTuple):
