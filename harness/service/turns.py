@@ -38,7 +38,7 @@ class ModelTurns:
     ...             pass
     ...     except ModelsBusy as refusal:
     ...         print(refusal)
-    models have been at work on other questions for 0.01 s: ask again later
+    models have been at work on other questions for 0.01 s: ask again later, or let a job propose (POST /jobs)
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -51,7 +51,8 @@ class ModelTurns:
         self._loaded.wait()
         if not self._turn.acquire(timeout=self._patience_s):
             raise ModelsBusy(
-                f"models have been at work on other questions for {self._patience_s:g} s", "ask again later"
+                f"models have been at work on other questions for {self._patience_s:g} s",
+                "ask again later, or let a job propose (POST /jobs)",
             )
 
     def __exit__(self, *_: object) -> None:

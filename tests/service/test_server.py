@@ -87,7 +87,8 @@ def test_it_ends_in_time_while_a_question_is_computed_and_others_are_told(tmp_pa
             assert refused.json()["errors"] == [
                 {
                     "type": "ModelsBusy",
-                    "error": "models have been at work on other questions for 10 s: ask again later",
+                    "error": "models have been at work on other questions for 10 s: ask again later,"
+                    " or let a job propose (POST /jobs)",
                 }
             ]
             assert not asked.done()

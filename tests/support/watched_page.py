@@ -15,6 +15,8 @@ SCREENS: dict[str, dict[str, object]] = {
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
 }
+COLOURS = 64
+"""Of a picture: edges of letters have a thousand more, which nobody sees."""
 WIDE = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
@@ -24,10 +26,10 @@ def screen_of(browser: Browser, screen: str) -> BrowserContext:
 
 
 def keep_picture(page: Page, name: str, otherwise: Path, *, whole: bool = False) -> Path:
-    """Keep what a page looks like in 256 colours, which it has no more of, and return the file."""
+    """Keep what a page looks like, and return the file."""
     path = Path(os.environ.get("PAGES_TO", otherwise)) / f"{name}.png"
     with Image.open(BytesIO(page.screenshot(full_page=whole))) as seen:
-        seen.convert("RGB").quantize(256).save(path, optimize=True)
+        seen.convert("RGB").quantize(COLOURS).save(path, optimize=True)
     return path
 
 

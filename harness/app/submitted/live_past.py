@@ -49,24 +49,11 @@ class SpoutPast:
     bucket_s: float
 
 
-def keep_newest(kept: OrderedDict[str, Kept], key: str, value: Kept) -> None:
-    """Keep the newest reading of a topology; the topology that nobody looked at for longest is forgotten.
-
-    Examples
-    --------
-    >>> kept = OrderedDict((str(number), number) for number in range(MOST_TOPOLOGIES))
-    >>> keep_newest(kept, "new", 100)
-    >>> list(kept)[0], list(kept)[-1], len(kept) == MOST_TOPOLOGIES
-    ('1', 'new', True)
-    """
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > MOST_TOPOLOGIES:
-        kept.popitem(last=False)
-
-
 class NewestReadings(Generic[Kept]):
-    """The newest reading of each topology; one is read by one thread at a time, others meanwhile."""
+    """The newest reading of each topology; one is read by one thread at a time, others meanwhile.
+
+    The topology that nobody looked at for longest is forgotten, where there are too many.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,6 +75,10 @@ class NewestReadings(Generic[Kept]):
         >>> readings: NewestReadings[int] = NewestReadings()
         >>> [readings.renew("words", lambda before: 1 if before is None else before + 1) for _ in range(3)]
         [1, 2, 3]
+        >>> for number in range(MOST_TOPOLOGIES):
+        ...     _ = readings.renew(f"topology-{number}", lambda before: 0)
+        >>> readings.renew("words", lambda before: 1 if before is None else before + 1)
+        1
         """
         with self._lock:
             reading = self._reading.setdefault(key, threading.Lock())
@@ -96,7 +87,10 @@ class NewestReadings(Generic[Kept]):
                 before = self._kept.get(key)
             made = read(before)
             with self._lock:
-                keep_newest(self._kept, key, made)
+                self._kept[key] = made
+                self._kept.move_to_end(key)
+                while len(self._kept) > MOST_TOPOLOGIES:
+                    self._kept.popitem(last=False)
             return made
 
 
