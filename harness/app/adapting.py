@@ -150,7 +150,7 @@ class StepAdapter:
     def _scheduled(
         self, asked: AdaptSpec, named: AskedPlugIn, seen: PeriodSeen, source: Observation
     ) -> PeriodDecision:
-        """Ask a scheduler for a plan; with the numbers in force it has to be better by enough.
+        """Ask a scheduler for a plan; it has to be better by enough, unless its scheduler judges that itself.
 
         Raises
         ------
@@ -158,19 +158,19 @@ class StepAdapter:
             When it has no plan, or one that cannot be had.
         """
         scheduler = make_scheduler(named)
-        chooses = isinstance(scheduler, BudgetingScheduler)
-        question = SchedulingQuestion(
-            seen.plan.query_plan, seen.plan.configuration(), seen.plan.nodes, source
-        )
+        running = seen.plan
+        question = SchedulingQuestion(running.query_plan, running.configuration(), running.nodes, source)
         proposal = sound_proposal(scheduler, question, Budget(seen.rate_tps))
         plan = proposal.plan
-        now, then = cost_plan(seen.plan, source), cost_plan(plan, source)
+        now, then = cost_plan(running, source), cost_plan(plan, source)
+        said = next(iter(proposal.notes), "")
         if not then.executors_moved:
-            return PeriodDecision("stays", "it is the plan in force", None, then.moves)
-        in_force, applied = components_of(seen.plan), AskedChange.pinned(plan, asked.by, seen.step.index)
-        if chooses and applied.configuration != in_force:
-            said = next(iter(proposal.notes), "")
-            return _numbers_decision(in_force, applied, seen.rate_tps, said, then.moves)
+            reason = "; ".join(filter(None, ["it is the plan in force", said]))
+            return PeriodDecision("stays", reason, None, then.moves)
+        in_force, applied = components_of(running), AskedChange.pinned(plan, asked.by, seen.step.index)
+        if isinstance(scheduler, BudgetingScheduler):
+            moved = [] if applied.configuration != in_force else [f"{then.executors_moved} executors move"]
+            return _numbers_decision(in_force, applied, seen.rate_tps, said, then.moves, moved)
         reason = improvement(now, then, asked.improvement_pct)
         if not reason:
             return PeriodDecision("stays", no_improvement(asked.improvement_pct), None, then.moves)
@@ -214,16 +214,16 @@ def _numbers_decision(
     rate_tps: float,
     said: str,
     figures: Mapping[str, float],
-    resized: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> PeriodDecision:
-    """Return the decision on other numbers of executors and workers, and on batch sizes.
+    """Return the decision on other numbers of executors and workers, and on what else changes.
 
     What is in force stays.
 
     Parameters
     ----------
-    resized : sequence of str
-        Changes of batch sizes in words.
+    others : sequence of str
+        Changes of batch sizes and places in words.
     """
     counts = wanted.configuration.executors
     changed = [
@@ -231,7 +231,7 @@ def _numbers_decision(
     ]
     if now.workers != wanted.configuration.workers:
         changed.append(f"workers {now.workers} -> {wanted.configuration.workers}")
-    changed += resized
+    changed += others
     what = f"{', '.join(changed) or 'the numbers in force'} for {rate_tps:.1f} messages/s"
     reason = "; ".join(filter(None, [what, said]))
     if not changed:

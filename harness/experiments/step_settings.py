@@ -93,7 +93,7 @@ class AdaptSpec(ForecastSettings):
         cold, and catch up with what gathered.
     improvement_pct : float
         Where a scheduler keeps the numbers, the plan in force stays unless traffic between nodes falls by
-        more than this, or the load distance by as many points.
+        more than this, or the load distance by as many points. ``model-guided`` judges gains itself.
     target_p95_ms : float
         The report counts the seconds whose messages have a 95th percentile above it. It decides nothing.
     nodes : list

@@ -216,7 +216,20 @@ class _GuidedPlacing:
                 found = search.least_latency()
             plan, notes = self._placed(found.configuration)
             return plan, (self._counts_note(found.configuration), *notes)
-        return self._kept(search.keeping(target_ms, self._improved), target_ms)
+        found = search.keeping(target_ms, self._improved)
+        return self._kept(self._in_force_if_it_keeps(found, target_ms), target_ms)
+
+    def _in_force_if_it_keeps(self, found: CountedPlan, target_ms: float) -> CountedPlan:
+        """Return the plan in force where it has the counts that were found and keeps the target, too.
+
+        Another placement would restart workers, and spare none and no executor.
+        """
+        running = self.source.plan
+        asked = found.configuration
+        if not found.keeps(target_ms) or not self._runs(self._search(asked), asked):
+            return found
+        in_force = CountedPlan(asked, running, self.judge.of_plan(running), self.judge.estimate(running))
+        return in_force if in_force.keeps(target_ms) else found
 
     def _placed(self, configuration: TopologyConfiguration) -> tuple[PhysicalPlan, tuple[str, ...]]:
         """Place given counts: the plan in force where nothing is better by enough."""

@@ -132,15 +132,18 @@ steps:
 """
 
 
-@pytest.fixture(scope="module")
-def waits(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """One executor of each component at 60 messages/s, played: 9 ms a tuple in bolt-a, 5.9 ms in bolt-b."""
-    folder = tmp_path_factory.mktemp("waits")
+def played(folder: Path, *settings: str) -> Run:
     (folder / "waits.yaml").write_text(WAITS)
-    experiment = load(folder / "waits.yaml")
+    experiment = load(folder / "waits.yaml", list(settings))
     run = Run.create(folder / "runs", "waits", files(experiment), describe("simulator", {"storm": "2.8.3"}))
     carry_out(experiment, run, lambda _: None)
     return run
+
+
+@pytest.fixture(scope="module")
+def waits(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One executor of each component at 60 messages/s, played: 9 ms a tuple in bolt-a, 5.9 ms in bolt-b."""
+    return played(tmp_path_factory.mktemp("waits"))
 
 
 def answered(
@@ -245,6 +248,20 @@ def test_a_scheduler_with_a_target_chooses_numbers_and_places_them(waits: Run) -
     assert found.change.placement.by == "model-guided"
     assert "for 130.0 messages/s; keeps a p95 of 200 ms" in found.reason
     assert answered(waits, 60, adapt).decision == "stays"
+
+
+def test_whoever_plans_for_a_rate_says_whether_a_gain_is_worth_it(tmp_path: Path) -> None:
+    """Executors dealt in turn to two workers: other places are quicker, by less traffic, but not by 99 %."""
+    run = played(tmp_path, "steps.plan=[{executors: 1, workers: 2}]")
+    found = answered(run, 60, "{scheduler: model-guided, improvement_pct: 99}")
+    assert found.decision == "applied", found.reason
+    assert found.change is not None
+    assert found.change.configuration == TopologyConfiguration(
+        executors=dict.fromkeys(("spout", "bolt-a", "bolt-b", "sender"), 1), workers=2
+    )
+    assert "executors move for 60.0 messages/s; " in found.reason
+    of_traffic = answered(run, 60, "{scheduler: traffic-cut, improvement_pct: 99}")
+    assert (of_traffic.decision, of_traffic.change) == ("stays", None)
 
 
 @pytest.mark.parametrize("by", ["tuner: ds2", "scheduler: {name: model-guided, objective: {p95_ms: 200}}"])

@@ -122,6 +122,19 @@ def test_the_plan_that_it_found_stays_when_it_runs() -> None:
     assert workers_restarted(found.plan, again.plan) == 0
 
 
+def test_a_plan_in_force_that_keeps_the_target_stays() -> None:
+    """Its counts are those that keep 200 ms, and any other placement of them would restart its worker."""
+    found = propose(source(), objective={"p95_ms": 200}).plan
+    (used,) = found.workers
+    elsewhere = next(slot for slot in SLOTS[::-1] if slot != used)
+    moved = tuple(e.model_copy(update={"worker": elsewhere}) for e in found.executors)
+    running = found.model_copy(update={"executors": moved})
+    truth = Truth.random(LINE, RATE_TPS, 1, service_ms=2.0)
+    seen = replace(observation(running, truth, buckets=8), hop_records=False)
+    assert propose(seen, objective={"p95_ms": 200}).plan == running
+    assert propose(seen, objective={"p95_ms": 0.001}).plan != running  # it keeps no such target
+
+
 def test_a_gain_within_noise_moves_nothing() -> None:
     """No plan is better by 99 %."""
     found = propose(source(), least_gain_pct=99)
