@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from harness.errors import SchedulerDeclined
 from harness.models.composite.model import Prepared
-from harness.plans import PhysicalPlan, Worker, WorkerNode
+from harness.plans import ACKER, PhysicalPlan, QueryPlan, Worker, WorkerNode
 from harness.protocols import Observation
 from harness.schedulers.loads import capacities, node_cores, sum_of_tasks, task_cores
 from harness.schedulers.traffic import task_traffic
+
+LIKE_GROUPINGS = frozenset({"shuffle", "local-or-shuffle", "none", "all"})
+"""Groupings that do not ask which of the tasks of a component it is."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +209,29 @@ def distinct_nodes(prepared: Prepared, nodes: Iterable[WorkerNode]) -> frozenset
     return frozenset(n.name for n in nodes) if probed else frozenset()
 
 
-def plan_shape(plan: PhysicalPlan, distinct: Collection[str] = ()) -> Hashable:
+def like_executors(query_plan: QueryPlan) -> frozenset[str]:
+    """Return the components whose executors are alike, where they have as many tasks.
+
+    What comes to one of their tasks does not depend on which it is: groupings of all their inputs deal tuples
+    in turn or by chance. The harness deals messages to the tasks of its spouts in turn; of a jar's spouts
+    nothing is known. Ackers get trees by chance.
+
+    Examples
+    --------
+    >>> from harness.topologies.thesis import FIELDS_TO_FIELDS
+    >>> tasks = dict.fromkeys(FIELDS_TO_FIELDS.components, 2)
+    >>> sorted(like_executors(FIELDS_TO_FIELDS.query_plan(tasks, None, {})))
+    ['__acker', 'bolt-a', 'spout']
+    """
+    inputs: dict[str, set[str]] = {c.name: set() for c in query_plan.components}
+    for s in query_plan.streams:
+        inputs[s.target].add(s.grouping)
+    roles = {c.name: c.role for c in query_plan.components}
+    found = {name for name, of in inputs.items() if (of or roles[name] == "spout") and of <= LIKE_GROUPINGS}
+    return frozenset({ACKER, *found})
+
+
+def plan_shape(plan: PhysicalPlan, distinct: Collection[str] = (), alike: Collection[str] = ()) -> Hashable:
     """Return a value that two plans share if and only if they differ by no more than like slots.
 
     Slots of a node are alike. So are nodes of one host with the same cores and quota, and hosts whose used
@@ -217,11 +242,17 @@ def plan_shape(plan: PhysicalPlan, distinct: Collection[str] = ()) -> Hashable:
     distinct : collection of str
         Names of nodes that are like no other for a reason that a plan does not know: a slowed link
         (``distinct_nodes``).
+    alike : collection of str
+        Components whose executors are alike, too, where they have as many tasks (``like_executors``).
     """
+    sets: dict[Worker, list[str]] = {}
+    for e in plan.executors:
+        name = f"{e.component} of {e.last_task - e.first_task + 1}" if e.component in alike else e.label
+        sets.setdefault(e.worker, []).append(name)
     hosts: dict[str, dict[str, list[tuple[str, ...]]]] = {}
-    for worker, labels in executor_sets(plan).items():
+    for worker, names in sets.items():
         host = plan.node_names[worker.node].host
-        hosts.setdefault(host, {}).setdefault(worker.node, []).append(tuple(sorted(labels)))
+        hosts.setdefault(host, {}).setdefault(worker.node, []).append(tuple(sorted(names)))
     shape = []
     for nodes in hosts.values():
         kinds = []

@@ -10,9 +10,10 @@ from scheduling import nodes_of, observation, placed, topology
 
 from harness.errors import SchedulerDeclined
 from harness.models.composite.background import WORKER_CORES
+from harness.plans import Grouping
 from harness.protocols import Observation
 from harness.schedulers.loads import overload_notes, task_cores
-from harness.schedulers.plan_costs import cost_plan, plan_shape, same_as
+from harness.schedulers.plan_costs import cost_plan, like_executors, plan_shape, same_as
 
 CHAIN = topology((("a", "b"), ("b", "c")), {"a": 1, "b": 2, "c": 1})
 NODES = nodes_of([2, 2])
@@ -89,6 +90,22 @@ def test_plans_that_differ_by_like_slots_have_one_shape() -> None:
     assert same_as(plans) == expected  # type: ignore[arg-type]
     slowed = same_as(plans, distinct=("node-1",))  # type: ignore[arg-type]
     assert slowed["now"] == ("port",)
+
+
+@pytest.mark.parametrize(
+    ("grouping", "alike"), [("shuffle", True), ("local-or-shuffle", True), ("fields", False)]
+)
+def test_executors_that_get_any_tuple_are_alike(grouping: Grouping, alike: bool) -> None:
+    """`b[2-2]` and `b[3-3]` change places: they get the same tuples unless a key says which of them."""
+    streams = tuple(s.model_copy(update={"grouping": grouping}) for s in CHAIN.streams)
+    chain = CHAIN.model_copy(update={"streams": streams})
+    assert ("b" in like_executors(chain)) is alike
+    places = {e.label: e.worker.label for e in NOW.executors}
+    exchanged = places | {"b[2-2]": places["b[3-3]"], "b[3-3]": places["b[2-2]"]}
+    shapes = {plan_shape(placed(chain, NODES, p), (), like_executors(chain)) for p in (places, exchanged)}
+    assert len(shapes) == (1 if alike else 2)
+    elsewhere = places | {"b[2-2]": places["b[3-3]"]}  # both on one node
+    assert plan_shape(placed(chain, NODES, elsewhere), (), like_executors(chain)) not in shapes
 
 
 def test_nodes_with_another_quota_are_not_alike() -> None:

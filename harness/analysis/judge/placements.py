@@ -1,11 +1,12 @@
 """Plans with the same counts in different places: how models ranked them, and what their choice costs.
 
-Steps with the same executors and rate, for which as many workers were asked, are one group; steps of it with
-the same placement are one plan. A model ranks a group's plans from each source step by itself. Kendall's tau
-counts the pairs of plans whose measured means differ by more than their noise. The regret is how much slower,
-measured, the plan is that the model would pick than the best measured one. A mean's noise has two parts:
-what its step's batches say, and, where any plan was measured more than once, what such steps differ by beyond
-that.
+Steps with the same executors and rate, for which as many workers were asked, are one group; steps of it
+with the same placement are one plan. Executors of one component are alike where all that comes to them is
+dealt in turn or by chance: plans that differ by which of them is where are one, too. A model ranks a
+group's plans from each source step by itself. Kendall's tau counts the pairs of plans whose measured means
+differ by more than their noise. The regret is how much slower, measured, the plan is that the model would
+pick than the best measured one. A mean's noise has two parts: what its step's batches say, and, where any
+plan was measured more than once, what such steps differ by beyond that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from harness.analysis.spark.inputs import RunRecord, StepRecord
 from harness.errors import HarnessError
 from harness.experiments.loading import load
 from harness.runs import Run
-from harness.schedulers.plan_costs import PlanCosts, cost_plan, plan_shape
+from harness.schedulers.plan_costs import PlanCosts, cost_plan, like_executors, plan_shape
 from harness.schemas import LATENCIES
 
 Floats = npt.NDArray[np.float64]
@@ -179,9 +180,13 @@ def _group(
 
 
 def _places(step: StepRecord) -> Hashable:
-    """Return where a step's executors were: the slots of a node are alike, and for Storm's own like nodes."""
+    """Return where a step's executors were, of like ones how many.
+
+    The slots of a node are alike, and for Storm's own scheduler like nodes.
+    """
     plan = step.plan.start
-    return plan_shape(plan, () if step.plan.placement is None else plan.node_names)
+    distinct = () if step.plan.placement is None else plan.node_names
+    return plan_shape(plan, distinct, like_executors(plan.query_plan))
 
 
 def _means(rows: pd.DataFrame) -> pd.DataFrame:
