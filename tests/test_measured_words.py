@@ -136,6 +136,7 @@ OTHERWISE: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
         ),
         frozenset({"service"}),
     ),
+    ("a component of a chain", ("harness/topologies/reference_chain.py",), frozenset({"ack"})),
     (
         "acker executors in a drawing; a comparison's column",
         ("harness/analysis/figures/plan_drawing.py", "bench/against_simulator.py"),

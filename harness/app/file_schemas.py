@@ -12,6 +12,7 @@ from harness.experiments.config import Experiment
 from harness.experiments.key_meanings import schema
 from harness.plans import BatchSize
 from harness.regression.nightly import Nightly
+from harness.topologies.reference_chain import MOST_REPLICAS, Replication
 
 SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, object]] = {
     Local: {
@@ -39,6 +40,12 @@ SHORT_FORMS: Mapping[type[BaseModel], Mapping[str, object]] = {
         ]
     },
     BatchSize: {"type": "integer", "minimum": 1, "description": "Tuples of a full batch."},
+    Replication: {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MOST_REPLICAS,
+        "description": "One number for all kinds.",
+    },
 }
 """Values of an experiment's file that stand for others."""
 

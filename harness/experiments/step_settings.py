@@ -16,7 +16,7 @@ from harness.experiments.workload_settings import RateChanges, RateTps, Seed
 from harness.machine.named_paths import file_at
 from harness.machine.server_config import MOST_NODES
 from harness.plans import BatchSize, Frozen, PositiveFloat
-from harness.topologies.bounds import Count, Counts
+from harness.topologies.bounds import AskedExecutors, Count, Executors
 
 NodeCount = Annotated[int, Field(ge=1, le=MOST_NODES)]
 """A number of worker nodes, none of which has the ports of another server."""
@@ -165,8 +165,9 @@ class StepSpec(Frozen):
 
     Attributes
     ----------
-    executors : int or mapping
-        Executors: one number for all components, or a mapping by component.
+    executors : int, mapping or 'tasks'
+        Executors: one number for all components, a mapping by component, or ``tasks``: as many of each as it
+        has tasks.
     workers : int
         Workers; all slots by default.
     rate_tps : float
@@ -204,7 +205,7 @@ class StepSpec(Frozen):
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
-    executors: Counts | None = None
+    executors: Executors | None = None
     """None where a placement says it."""
     workers: Count | None = None
     rate_tps: RateTps | None = None
@@ -250,8 +251,8 @@ class StepSpec(Frozen):
         return plug_in_name(self.tuner, "a tuner")
 
     @property
-    def counts(self) -> int | Mapping[str, int]:
-        """The executors that are asked for: one number for all components, or by component."""
+    def counts(self) -> AskedExecutors:
+        """The executors that are asked for: one number for all, by component, or as many as tasks."""
         return count_executors(self.placed) if self.executors is None else self.executors
 
     @model_validator(mode="after")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
+from math import gcd, lcm
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -86,6 +88,10 @@ class Workload(Frozen):
         (docs/key-groups.md).
     shares : mapping
         Messages of each round that come in by each spout, in whole numbers. All get the same by default.
+    spread_pct : float
+        In place of ``shares``, V of Aniello, Baldoni and Querzoni: the rates of the spouts, in their order,
+        lie evenly from V percent below their mean to V percent above. The mean, their R, is ``rate_tps``
+        divided by the number of spouts.
     """
 
     rate_tps: RateTps
@@ -97,6 +103,7 @@ class Workload(Frozen):
     payload_bytes: Annotated[int, Field(ge=0, le=MOST_PAYLOAD_BYTES)] = 64
     dataset: DatasetName | None = None
     shares: Mapping[str, Count] = {}
+    spread_pct: Annotated[float, Field(ge=0, lt=100)] = 0.0
 
     @model_validator(mode="after")
     def _trace_file(self) -> Self:
@@ -108,16 +115,62 @@ class Workload(Frozen):
             raise ValueError(f"trace: there is no file {self.trace}")
         return self
 
+    @model_validator(mode="after")
+    def _divided_one_way(self) -> Self:
+        if self.shares and self.spread_pct:
+            raise ValueError("shares and spread_pct: give one of them, as both say who gets how much")
+        return self
+
     def shares_of(self, entrances: Sequence[str]) -> Mapping[str, int]:
         """Return the share of the messages that comes in by each of a topology's entrances.
 
         Raises
         ------
         ValueError
-            Where the shares are not theirs, or too many messages make a round.
+            Where the shares are not theirs, there is one entrance to spread rates over, or too many messages
+            make a round.
         """
+        if self.spread_pct:
+            return dict(zip(entrances, self._spread(entrances), strict=True))
         if self.shares and set(self.shares) != set(entrances):
             raise ValueError(f"workload.shares must name each place of entry: {', '.join(entrances)}")
         if sum(self.shares.values()) > MOST_TURNS:
             raise ValueError(f"workload.shares: their sum is more than {MOST_TURNS}: take smaller numbers")
         return {name: self.shares.get(name, 1) for name in entrances}
+
+    def _spread(self, entrances: Sequence[str]) -> Sequence[int]:
+        if len(entrances) == 1:
+            raise ValueError(
+                f"workload.spread_pct: all messages come in by {entrances[0]}: leave it out, or add a spout"
+            )
+        found = spread_shares(len(entrances), self.spread_pct)
+        if sum(found) > MOST_TURNS:
+            raise ValueError(
+                f"workload.spread_pct: {self.spread_pct:g} % among {len(found)} spouts takes rounds of"
+                f" {sum(found)} messages, at most {MOST_TURNS} are possible: take a rounder number"
+            )
+        return found
+
+
+def spread_shares(count: int, spread_pct: float) -> tuple[int, ...]:
+    """Return the least whole shares that lie evenly about their mean.
+
+    Parameters
+    ----------
+    count : int
+        Number of shares, two or more.
+    spread_pct : float
+        How far the first is below the mean and the last above it, in percent of the mean.
+
+    Examples
+    --------
+    80 : 120, and 80 : 93 1/3 : 106 2/3 : 120
+
+    >>> spread_shares(2, 20), spread_shares(4, 20)
+    ((2, 3), (6, 7, 8, 9))
+    """
+    most = Fraction(str(spread_pct)) / 100  # as the file has it, not the double that is nearest
+    parts = [1 + most * (Fraction(2 * i, count - 1) - 1) for i in range(count)]
+    whole = lcm(*(part.denominator for part in parts))
+    counts = [int(part * whole) for part in parts]
+    return tuple(each // gcd(*counts) for each in counts)

@@ -153,7 +153,7 @@ def _parts(text: str, problem: str = "") -> dict[str, object]:
     except (UsageError, ValueError) as error:
         problem = problem or str(error)
     topology, steps = tree.get("topology"), tree.get("steps")
-    graph = topology if isinstance(topology, dict) else {}
+    graph = building.written_out(topology) if isinstance(topology, dict) else {}
     components = graph.get("components")
     return {
         "text": text,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from harness.errors import UsageError
@@ -32,7 +33,10 @@ DEFAULTS: Mapping[str, object] = {
 DIGITS = 4
 """A position with more is none: a plan has at most a thousand steps."""
 SHAPE = frozenset(
-    {"name", "components", "streams", "tasks", "window", "multiplier", "routing", "service", "groupings"}
+    {
+        *("name", "components", "streams", "reference"),
+        *("tasks", "window", "multiplier", "routing", "service", "groupings"),
+    }
 )
 """Keys of a topology that its graph is made of; all others are settings."""
 
@@ -142,6 +146,16 @@ def as_graph(given: Tree, topology: Topology) -> Tree:
     return {"components": components, "streams": streams, **settings}
 
 
+def written_out(given: Tree) -> Tree:
+    """Return a topology's keys with the graph that its name or parameters stand for, if there is one."""
+    if given.get("components") is not None:
+        return given
+    try:
+        return as_graph(given, Topology.model_validate(given))
+    except ValidationError:
+        return given
+
+
 def set_key(tree: Tree, key: Sequence[str], value: str) -> None:
     """Set a key of the tree, whose parts are given, to a value in YAML; an empty one takes the key away.
 
@@ -154,6 +168,8 @@ def set_key(tree: Tree, key: Sequence[str], value: str) -> None:
     """
     if not key:
         raise UsageError("no key is named")
+    if key[:2] == ["topology", "components"]:
+        tree["topology"] = written_out(below(tree, "topology"))
     node: object = tree
     for part in key[:-1]:
         if isinstance(node, list) and part.isdecimal() and len(part) <= DIGITS and int(part) < len(node):
@@ -236,6 +252,7 @@ def _graph(tree: Tree) -> Tree:
     graph = tree.setdefault("topology", {})
     if not isinstance(graph, dict) or "jar" in graph:
         raise UsageError("the graph of a jar is in the jar", "open another experiment to edit its graph")
+    tree["topology"] = graph = written_out(graph)
     below(graph, "components")
     listed(graph, "streams")
     return graph

@@ -5,7 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 
 from harness.errors import UsageError
-from harness.service.building import Tree, below, listed
+from harness.service.building import Tree, below, listed, written_out
+from harness.topologies.bounds import ALL_TASKS
 
 PROPOSED = ("executors", "workers", "placement", "batching")
 """Keys that a tuner's step cannot have, as the tuner proposes them."""
@@ -51,7 +52,12 @@ def remove_step(tree: Tree, index: int) -> None:
 
 
 def set_counts(tree: Tree, index: int, how: str) -> None:
-    """Let a step say the executors of each component (``each``), or one number for all, the largest.
+    """Let a step say the executors of each component (``each``), as many as tasks, or one number for all.
+
+    Parameters
+    ----------
+    how : str
+        ``each``, ``tasks`` or ``all``, for which the largest number that the step says is taken.
 
     Raises
     ------
@@ -59,16 +65,20 @@ def set_counts(tree: Tree, index: int, how: str) -> None:
         When there is no such step, or the graph is not known.
     """
     step = _step(tree, index)
+    if how == ALL_TASKS:
+        step["executors"] = ALL_TASKS
+        return
     said = step.get("executors")
     numbers = list(said.values()) if isinstance(said, dict) else [said]
     most = max((n for n in numbers if isinstance(n, int)), default=1)
     if how != "each":
         step["executors"] = most
         return
-    components = below(below(tree, "topology"), "components")
+    components = below(written_out(below(tree, "topology")), "components")
     if not components:
         raise UsageError("the graph of a jar is in the jar", "name its components in the file")
-    step["executors"] = dict.fromkeys(components, most)
+    tasks = {name: c.get("tasks") if isinstance(c, dict) else None for name, c in components.items()}
+    step["executors"] = {name: tasks[name] or most if said == ALL_TASKS else most for name in components}
 
 
 def set_planner(tree: Tree, index: int, planner: str) -> None:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag
 from pydantic_core import PydanticCustomError
 
 Count = Annotated[int, Field(ge=1, le=10_000)]
 """Number of tasks, executors or workers that one topology may have."""
-COUNTS_TAGS = ("one-count-for-all", "counts-by-component")
+COUNTS_TAGS = ("one-count-for-all", "counts-by-component", "as-many-as-tasks")
 """Stand in the places of errors."""
+ALL_TASKS: Literal["tasks"] = "tasks"
+"""Asks for as many executors of each component as it has tasks."""
+AskedExecutors = int | Mapping[str, int] | Literal["tasks"]
+"""One number of executors for all components, one by component, or as many as each has tasks."""
 
 
 def _kind_of_counts(given: object) -> str:
     return COUNTS_TAGS[isinstance(given, Mapping)]
+
+
+def _kind_of_executors(given: object) -> str:
+    return COUNTS_TAGS[2] if given == ALL_TASKS else _kind_of_counts(given)
 
 
 Counts = Annotated[
@@ -24,6 +32,13 @@ Counts = Annotated[
     Discriminator(_kind_of_counts),
 ]
 """One number for all components, or one by component: a mistake is named with its component."""
+Executors = Annotated[
+    Annotated[Count, Tag(COUNTS_TAGS[0])]
+    | Annotated[Mapping[str, Count], Tag(COUNTS_TAGS[1])]
+    | Annotated[Literal["tasks"], Tag(COUNTS_TAGS[2])],
+    Discriminator(_kind_of_executors),
+]
+"""The same of executors, or as many of each component as it has tasks."""
 Seconds = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 """A week at most."""
 Percent = Annotated[float, Field(ge=1e-6, le=1000, allow_inf_nan=False)]

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from harness.plans import METRICS_CONSUMER_PREFIX, Frozen, Positive, QueryPlan, Role
 from harness.topologies.batching import require_batched
-from harness.topologies.bounds import Count, StormValue
+from harness.topologies.bounds import ALL_TASKS, AskedExecutors, Count, StormValue
 from harness.topologies.dataset_rows import Fields
 from harness.topologies.helping import require_helped
 from harness.topologies.rewriting import RewritableTopology
@@ -278,8 +278,10 @@ class JarTopology(RewritableTopology):
             lines.append(f"  {s.source} -> {s.target}: {s.grouping}{named}")
         return lines
 
-    def executors(self, asked: int | Mapping[str, int]) -> dict[str, int]:
+    def executors(self, asked: AskedExecutors) -> dict[str, int]:
         """Return the executors of every component: as asked, or else as the jar has them."""
+        if asked == ALL_TASKS:
+            return self.task_counts()
         own = dict(self.captured.executors) if self.captured else {}
         return dict.fromkeys(own, asked) if isinstance(asked, int) else own | dict(asked)
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from harness.plans import Frozen, Grouping, Positive, QueryPlan, Role, Window
 from harness.topologies import TOPOLOGIES
 from harness.topologies.batching import require_batched
-from harness.topologies.bounds import Count, Counts, Milliseconds, StormValue
+from harness.topologies.bounds import ALL_TASKS, AskedExecutors, Count, Counts, Milliseconds, StormValue
 from harness.topologies.component_settings import Multiplier, Routing, ServiceTime
 from harness.topologies.dataset_rows import Aggregate, Fields, require_fields
 from harness.topologies.drawing import draw
@@ -28,6 +28,7 @@ from harness.topologies.own_graph import (
     require_few_copies,
     require_parity,
 )
+from harness.topologies.reference_chain import ReferenceChain
 from harness.topologies.rewriting import RewritableTopology
 from harness.topologies.roles import ROLES
 from harness.topologies.traffic import HopTraffic
@@ -114,6 +115,8 @@ CONSUMERS_OURS = frozenset(
 )
 PRODUCERS_OURS = frozenset({"bootstrap.servers", "key.serializer", "value.serializer"})
 CODECS = ("none", "gzip")
+TASKS = 16
+"""Tasks of components of which nothing is said."""
 
 
 class Topology(RewritableTopology):
@@ -129,6 +132,9 @@ class Topology(RewritableTopology):
         (docs/add-a-topology.md).
     streams : list
         The streams of the same graph.
+    reference : ReferenceChain
+        In place of ``components`` and ``streams``: the parameters of the reference topology of Aniello,
+        Baldoni and Querzoni (DEBS 2013), which the graph is made of.
     load_aware : bool
         Storm's load-aware shuffle; the file always says it. ``false`` is round-robin. With ``true``
         only the first task of an executor gets tuples.
@@ -169,8 +175,9 @@ class Topology(RewritableTopology):
     name: str = GRAPH
     components: Annotated[Mapping[ComponentName, GraphComponent], Field(min_length=1)] | None = None
     streams: tuple[GraphStream, ...] | None = None
+    reference: ReferenceChain | None = None
     load_aware: bool
-    tasks: Counts = 16
+    tasks: Counts = TASKS
     ackers: Count | None = None
     metrics_consumers: Count = 1
     groupings: Mapping[str, Grouping] = {}
@@ -234,9 +241,10 @@ class Topology(RewritableTopology):
         ValueError
             Where no topology can be made of the experiment's own.
         """
-        if self.components is None:
+        if not self._given:
             return TOPOLOGIES[self.name]
-        return own_graph(self.name, self.components, self.streams or ())
+        streams = self.reference.streams if self.reference else self.streams or ()
+        return own_graph(self.name, self._given, streams)
 
     @property
     def roles(self) -> Mapping[str, Role]:
@@ -314,7 +322,8 @@ class Topology(RewritableTopology):
 
     @property
     def _given(self) -> Mapping[str, GraphComponent]:
-        return self.components or {}
+        """Components of a graph in the file, written out or made of the reference's parameters."""
+        return self.reference.components if self.reference else self.components or {}
 
     def _of(self, name: str) -> GraphComponent:
         """Return a component as the file gives it; those of the shipped topologies have their role alone."""
@@ -329,8 +338,10 @@ class Topology(RewritableTopology):
         windows = {name: c.window for name, c in self._given.items() if c.window is not None}
         return self.graph.query_plan(self.task_counts(), self.window, self.groupings, windows)
 
-    def executors(self, asked: int | Mapping[str, int]) -> dict[str, int]:
+    def executors(self, asked: AskedExecutors) -> dict[str, int]:
         """Return the executors of every component."""
+        if asked == ALL_TASKS:
+            return self.task_counts()
         return dict.fromkeys(self.roles, asked) if isinstance(asked, int) else dict(asked)
 
     @property
@@ -401,14 +412,18 @@ class Topology(RewritableTopology):
 
     def _check_named(self) -> None:
         """Require one of the shipped topologies' names, or a graph."""
+        if self.reference is not None and not (self.components is None and self.streams is None):
+            raise ValueError("reference: it stands in place of components and streams: leave these out")
+        if self.reference is not None and self.tasks != TASKS:
+            raise ValueError("tasks: reference.replication says how many there are: leave tasks out")
         if (self.components is None) != (self.streams is None):
             missing = "components" if self.components is None else "streams"
             raise ValueError(f"the key {missing!r} is missing: a graph has components and streams")
-        if self.components is not None and self.name in TOPOLOGIES:
+        if self._given and self.name in TOPOLOGIES:
             raise ValueError(f"name: {self.name} is a shipped topology: give the graph another name, or none")
-        if self.components is None and "name" not in self.model_fields_set:
+        if not self._given and "name" not in self.model_fields_set:
             raise ValueError("the key 'name' is missing: name a topology, or give components and streams")
-        if self.components is None and self.name not in TOPOLOGIES:
+        if not self._given and self.name not in TOPOLOGIES:
             raise ValueError(f"unknown topology {self.name!r}: choose one of {', '.join(TOPOLOGIES)}")
 
     def _check_key(self, key: str) -> None:
@@ -449,5 +464,5 @@ class Topology(RewritableTopology):
         require_parity(self.graph, self.routings)
 
     def _check_copies(self) -> None:
-        if self.components is not None:
+        if self._given:
             require_few_copies(self.query_plan(), self.multipliers)

@@ -28,6 +28,22 @@ def test_every_shipped_experiment_opens_as_what_it_is(name: str) -> None:
         plan = before.query_plan()
         assert topology.query_plan().model_copy(update={"name": plan.name}) == plan
         assert (topology.services, topology.batching) == (before.services, before.batching)
+        assert topology.forwarded_shares == before.forwarded_shares
+
+
+def test_a_graph_made_of_parameters_is_written_out_and_edited_as_any() -> None:
+    tree = building.read(building.opened(shipped()["aniello-reference"]))
+    topology = tree["topology"]
+    assert isinstance(topology, dict)
+    assert "reference" not in topology
+    assert topology["components"]["simple-1"]["forwarded_share"] == 0.5
+    building.remove_component(tree, "in-2")
+    building.add_component(tree, "in-3", "spout")
+    building.add_stream(tree, "in-3", "simple-1", "shuffle", "")
+    building.set_key(tree, ["topology", "components", "in-3", "tasks"], "2")
+    made = building.checked(building.write(tree))
+    assert made.shares == {"in-1": 2, "in-3": 3}
+    assert made.configuration(made.steps.plan[0]).executors["in-3"] == 2
 
 
 def test_a_graph_is_made_by_hand() -> None:
@@ -58,6 +74,21 @@ def test_a_graph_is_made_by_hand() -> None:
     building.remove_component(tree, "more")
     with pytest.raises(UsageError, match="nobody subscribes to spout"):
         building.checked(building.write(tree))
+
+
+@pytest.mark.parametrize("name", ["aniello-reference", "windowed"])
+def test_a_file_that_names_its_graph_is_written_out_by_the_first_change_of_it(name: str) -> None:
+    tree = building.read(shipped()[name].read_text(encoding="utf-8"))
+    given = tree["topology"]
+    building.set_key(tree, ["workload", "rate_tps"], "30")
+    assert tree["topology"] == given
+    first = building.checked(building.write(tree)).topology.own().entrances[0]
+    building.set_key(tree, ["topology", "components", first, "output_bytes"], "9")
+    made = building.checked(building.write(tree)).topology.own()
+    assert made.components is not None
+    assert made.reference is None
+    assert made.components[first].output_bytes == 9
+    assert list(made.roles) == list(load(shipped()[name]).topology.own().roles)
 
 
 def test_a_component_of_another_role_loses_what_it_cannot_have() -> None:
@@ -97,6 +128,10 @@ def client(served: Served) -> Iterator[httpx.Client]:
 def test_the_page_shows_drawing_form_and_problems(client: httpx.Client) -> None:
     page = client.get("/builder", params={"experiment": "join-split"}).text
     assert page.count("<fieldset id=") == 6
+    chain = {"text": shipped()["aniello-reference"].read_text(encoding="utf-8"), "action": "none"}
+    opened = client.post("/builder/parts", json=chain).text
+    assert opened.count("<fieldset id=") == 7
+    assert "As many executors as tasks." in opened
     assert 'href="#component-join"' in page
     text = building.opened(shipped()["join-split"])
     added = client.post(

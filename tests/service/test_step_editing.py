@@ -71,6 +71,17 @@ def test_executors_are_said_by_component_or_at_once(tree: building.Tree) -> None
     assert plan(tree)[1].executors == 4
 
 
+def test_as_many_executors_as_tasks_become_numbers(tree: building.Tree) -> None:
+    building.set_key(tree, ["topology", "components", "spout", "tasks"], "1")
+    step_editing.set_counts(tree, 1, "tasks")
+    assert plan(tree)[1].executors == "tasks"
+    step_editing.set_counts(tree, 1, "each")
+    assert plan(tree)[1].executors == {"spout": 1, "bolt-a": 16, "bolt-b": 16, "sender": 16}
+    step_editing.set_counts(tree, 1, "tasks")
+    step_editing.set_counts(tree, 1, "all")
+    assert plan(tree)[1].executors == 1
+
+
 def test_what_is_not_there_is_named(tree: building.Tree) -> None:
     before = building.write(tree)
     for change in (step_editing.copy_step, step_editing.remove_step):

@@ -107,13 +107,16 @@ def test_an_experiment_is_completed_kept_and_read_back(
         {
             "name": "jar",
             "topology": topology.model_dump(),
-            "steps": {"plan": [{"executors": 1}, {"executors": {"count": 4}, "workers": 2}]},
+            "steps": {
+                "plan": [{"executors": 1}, {"executors": {"count": 4}, "workers": 2}, {"executors": "tasks"}]
+            },
         }
     )
     experiment = completed(asked, topology.model_copy(update={"captured": found}))
-    first, second = expand_steps(experiment)
+    first, second, third = expand_steps(experiment)
     assert first.configuration.executors == {"words": 1, "count": 1, "split": 1}
     assert second.configuration.executors == {"words": 2, "count": 4, "split": 1}
+    assert third.configuration.executors == {"words": 2, "count": 4, "split": 3}
     assert ACKER not in second.configuration.executors
     assert experiment.ackers == experiment.slots
     said = " ".join(f.message for f in findings(experiment))
