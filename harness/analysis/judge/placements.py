@@ -1,12 +1,12 @@
 """Plans with the same counts in different places: how models ranked them, and what their choice costs.
 
 Steps with the same executors and rate, for which as many workers were asked, are one group; steps of it
-with the same placement are one plan. Executors of one component are alike where all that comes to them is
-dealt in turn or by chance: plans that differ by which of them is where are one, too. A model ranks a
-group's plans from each source step by itself. Kendall's tau counts the pairs of plans whose measured means
-differ by more than their noise. The regret is how much slower, measured, the plan is that the model would
-pick than the best measured one. A mean's noise has two parts: what its step's batches say, and, where any
-plan was measured more than once, what such steps differ by beyond that.
+with the same placement are one plan. Executors of a component are alike where all that comes to them is
+dealt in turn or by chance. Plans that exchange such are one plan, too. A model ranks a group's plans from
+each source step by itself. Kendall's tau counts the pairs of plans whose measured means differ by more than
+their noise. The regret is how much slower, measured, the plan is that the model would pick than the best
+measured one. A mean's noise has two parts: what its step's batches say, and, where any plan was measured
+more than once, what such steps differ by beyond that.
 """
 
 from __future__ import annotations
