@@ -212,8 +212,9 @@ def distinct_nodes(prepared: Prepared, nodes: Iterable[WorkerNode]) -> frozenset
 def like_executors(query_plan: QueryPlan) -> frozenset[str]:
     """Return the components whose executors are alike, where they have as many tasks.
 
-    Groupings of all their inputs deal tuples in turn or by chance, and ask nothing of the task. The harness deals messages to the tasks of its spouts in turn; of a jar's spouts
-    nothing is known. Ackers get trees by chance.
+    Groupings of all their inputs deal tuples in turn or by chance, and ask nothing of the task. The harness
+    deals messages to the tasks of its spouts in turn; of a jar's spouts nothing is known. Ackers get trees
+    by chance.
 
     Examples
     --------

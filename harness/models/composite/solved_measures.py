@@ -59,7 +59,7 @@ def predicted(
 
     def known(part: Part, answers: Answers) -> Known:
         try:
-            return {v.key: v.values for v in part(answers)}
+            return {v.key: v for v in part(answers)}
         except ModelDeclined:  # it would be saturated: it has no say in what the latency would be
             return {}
 

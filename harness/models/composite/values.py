@@ -17,7 +17,6 @@ from harness.schemas import Measure
 
 Key = tuple[str, str, str]
 """Names that tell one ``Values`` of an answer from the others."""
-Known = Mapping[Key, FloatArray]
 _MOST: Mapping[str, float] = {Measure.ROUTING: 1.0}
 """Upper ends of the measures that have one."""
 
@@ -70,6 +69,9 @@ class Values(NamedTuple):
         )
 
 
+Known = Mapping[Key, Values]
+
+
 class Others(NamedTuple):
     """The same answers otherwise, of which intervals are made; empty where there was none.
 
@@ -109,7 +111,7 @@ def _ends(values: Sequence[Values], others: Others, calibrations: Calibrations) 
     """
 
     def joined(known: Known) -> FloatArray:
-        return np.concatenate([known.get(v.key, np.full(v.values.size, np.nan)) for v in values])
+        return np.concatenate([_of_subjects(known.get(v.key), v.subjects) for v in values])
 
     own = np.concatenate([v.values for v in values])
     coarse = joined(others.coarse)
@@ -125,3 +127,13 @@ def _ends(values: Sequence[Values], others: Others, calibrations: Calibrations) 
     ends[:, sure] = interval(own[sure], many[:, sure], error)
     most = np.repeat([_MOST.get(v.measure, np.inf) for v in values], sizes)
     return np.asarray(np.clip(ends, 0.0, most))  # NaN stays
+
+
+def _of_subjects(found: Values | None, subjects: Sequence[str]) -> FloatArray:
+    """Return values for subjects; NaN where there are none: a path that a replicate never takes."""
+    if found is None:
+        return np.full(len(subjects), np.nan)
+    if found.subjects == subjects:
+        return found.values
+    by_subject = dict(zip(found.subjects, found.values.tolist(), strict=True))
+    return np.array([by_subject.get(s, np.nan) for s in subjects])

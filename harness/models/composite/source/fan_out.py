@@ -17,12 +17,13 @@ from harness.errors import ModelDeclined
 from harness.models.composite.source.evidence import Evidence
 from harness.models.composite.source.hop_records import HopRecords, grouped
 from harness.models.composite.source.inputs import Inputs
-from harness.models.contract.io_ratios import least_squares
 from harness.models.contract.layout import FloatArray, IntArray, Output, outputs
 from harness.models.network import Input
 from harness.plans import Stream
 
 FanOut = Mapping[Input, Mapping[Output, FloatArray]]
+KNOWN_WITHIN = 1 / 3
+"""Largest standard error of a ratio that is told from the one of all inputs together, as a share of that."""
 _MOST = 4096
 _AT_THE_END = 1e-9
 
@@ -198,6 +199,50 @@ def fan_out(evidence: Evidence, sums: FanSums | None, weights: FloatArray, input
     return found
 
 
+def input_ratios(received: FloatArray, emitted: FloatArray) -> FloatArray:
+    """Return tuples that are made of one from each input stream, by counts of blocks.
+
+    Least squares (thesis 4.6.1), but for what the counts do not tell: where inputs come in proportion to each
+    other, a tuple of each makes as many. A combination of inputs is told where its standard error is below a
+    third of the ratio of all tuples together.
+
+    Parameters
+    ----------
+    received : array (inputs, blocks)
+    emitted : array (blocks)
+
+    Returns
+    -------
+    array (inputs)
+        NaN for an input that brought nothing.
+
+    Examples
+    --------
+    One output of two tuples of the first input, each of the second; then inputs that always come together:
+
+    >>> emitted = np.array([20.0, 30.0, 40.0])
+    >>> input_ratios(np.array([[20.0, 40.0, 20.0], [10.0, 10.0, 30.0]]), emitted).round(6).tolist()
+    [0.5, 1.0]
+    >>> input_ratios(np.array([[20.0, 30.0, 40.0], [10.0, 15.0, 20.0]]), 1.5 * emitted).round(6).tolist()
+    [1.0, 1.0]
+    """
+    used = received.any(axis=1)
+    found = np.full(received.shape[0], np.nan)
+    if not used.any():
+        return found
+    counts = received[used].T
+    together = float(emitted.sum() / counts.sum())
+    rest = emitted - together * counts.sum(axis=1)
+    blocks, sizes, inputs = np.linalg.svd(counts, full_matrices=False)
+    told = sizes > sizes[0] * max(counts.shape) * np.finfo(float).eps
+    apart = np.divide(blocks.T @ rest, sizes, out=np.zeros_like(sizes), where=told)
+    if (free := counts.shape[0] - counts.shape[1]) > 0:
+        noise = np.sqrt(((rest - blocks @ (apart * sizes)) ** 2).sum() / free)
+        told &= noise <= KNOWN_WITHIN * together * sizes
+    found[used] = together + np.where(told, apart, 0.0) @ inputs
+    return found
+
+
 def _of_tuple(
     evidence: Evidence, sums: FanSums | None, weights: FloatArray, output: Output, stream: Stream
 ) -> FloatArray:
@@ -206,7 +251,7 @@ def _of_tuple(
     received = np.stack([(evidence.received[s] * weights).sum(axis=0) for s in streams])
     emitted = (evidence.emitted[output] * weights).sum(axis=0)
     if len(streams) > 1:
-        mean = float(least_squares(received, emitted)[streams.index(stream)])
+        mean = float(input_ratios(received, emitted)[streams.index(stream)])
         if received.sum() > 0 and not mean >= -1e-9:
             what = "is unknown" if np.isnan(mean) else f"would be {mean:.3g}"
             raise ModelDeclined(

@@ -12,7 +12,7 @@ from synthetic import Truth, all_in_one, component, deploy, join_split, observat
 
 from harness.errors import ModelDeclined
 from harness.models.composite.source.evidence import read
-from harness.models.composite.source.fan_out import fan_out, fan_sums, two_point, with_mean
+from harness.models.composite.source.fan_out import fan_out, fan_sums, input_ratios, two_point, with_mean
 from harness.models.composite.source.inputs import spout_inputs
 from harness.models.contract.layout import Output
 from harness.models.network import Input
@@ -37,6 +37,28 @@ def test_two_whole_numbers_next_to_a_mean(mean: float) -> None:
     found = two_point(mean)
     assert (found > 0).sum() <= 2
     assert found @ np.arange(found.size) == pytest.approx(mean, abs=1e-9)
+
+
+@given(st.integers(0, 1000), arrays(np.float64, st.integers(1, 4), elements=st.floats(0.1, 10.0)))
+def test_ratios_of_inputs_that_vary_by_themselves_are_those_of_exact_counts(
+    seed: int, ratios: np.ndarray
+) -> None:
+    """Counts of 20 blocks as chance has them, of 200 tuples each in the mean."""
+    received = np.random.default_rng(seed).poisson(200, (ratios.size, 20)).astype(float)
+    assert input_ratios(received, ratios @ received) == pytest.approx(ratios, rel=1e-6)
+
+
+@given(st.integers(0, 1000), st.integers(2, 5))
+def test_inputs_at_even_intervals_make_as_many_each(seed: int, inputs: int) -> None:
+    """Each block has as many of each input, give or take a tuple; so have the outputs, of one tuple each.
+
+    Least squares finds ratios of that rounding, some of them negative. The one of all together is right.
+    """
+    rng = np.random.default_rng(seed)
+    shares = 160.0 + 40.0 * np.arange(inputs)
+    received = shares[:, None] + rng.integers(-1, 2, (inputs, 10))
+    emitted = received.sum(axis=0) + rng.integers(-2, 3, 10)
+    assert input_ratios(received, emitted) == pytest.approx(np.ones(inputs), abs=0.5)
 
 
 def fans(source, evidence_of=None):
