@@ -24,6 +24,7 @@ from harness.plans import (
     TopologyConfiguration,
     WorkerNode,
 )
+from harness.schemas import LATENCIES, Measure
 
 Scalar = str | int | float | bool | None
 PredictionStatus = Literal["ok", "saturated", "declined"]
@@ -96,6 +97,16 @@ class Observation:
     hop_records: bool = True
     steady: bool = True
     asked_rate_tps: float | None = None
+
+    @property
+    def latencies(self) -> tuple[Measure, ...]:
+        """Measures of latency, first the one that its own messages show.
+
+        Where nobody saw where they came out, as with a topology of somebody else, that is from emit to ack.
+        """
+        if self.hop_records or len(self.latency):
+            return LATENCIES
+        return (Measure.ACK, *(m for m in LATENCIES if m != Measure.ACK))
 
 
 @dataclass(frozen=True)

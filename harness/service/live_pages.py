@@ -106,6 +106,7 @@ def show_proposal(
         "../../",
         topology=topology,
         sides=sides,
+        measured_ms=view.mean_ms,
         drawn=[
             (words, plan_parts(side.plan, traffic, "whole")["drawing"])
             for (words, side), traffic in zip(both, traffics, strict=True)

@@ -13,6 +13,7 @@ from harness.protocols import Observation, TuningDecision
 from harness.schedulers import SCHEDULERS, make_scheduler
 from harness.schedulers.plan_costs import PlanCosts, cost_plan
 from harness.schedulers.side_by_side import PlacementTable
+from harness.schemas import Measure
 from harness.service.run_index import UnknownName
 from harness.tuning import TUNERS, make_tuner
 from harness.tuning.side_by_side import PredictedPerformance, TuningTable, performance
@@ -77,6 +78,12 @@ class SidesOfProposal:
     decisions: tuple[TuningDecision, ...] = ()
     file: str = ""
 
+    @property
+    def to_ack(self) -> bool:
+        """Whether latencies are predicted from emit to ack, as they are measured."""
+        predicted = self.running.predicted
+        return predicted is not None and predicted.latency == Measure.ACK
+
 
 def propose_tuned(source: Observation, name: str, rate_tps: float) -> SidesOfProposal:
     """Ask a tuner for executors, which Storm's own scheduler would place.
@@ -122,12 +129,12 @@ def propose_scheduled(source: Observation, name: str, rate_tps: float) -> SidesO
     table = PlacementTable(source, source.plan.configuration(), source.plan.nodes, rate_tps)
     as_it_is = table.as_measured()
     batching, source = source.settings.batching, replace(source, asked_rate_tps=rate_tps)
-    predicted = performance({(e.measure, e.statistic): e for e in as_it_is.estimates})
+    predicted = performance(as_it_is.estimates, source.latencies)
     running = _side(source, source.plan, predicted, batching)
     (said,) = table.propose({name: make_scheduler(name)})
     if said.plan is None:
         return SidesOfProposal(name, rate_tps, running, None, said.reason)
-    predicted = performance({(e.measure, e.statistic): e for e in said.estimates})
+    predicted = performance(said.estimates, source.latencies)
     side = _side(source, said.plan, predicted, batching)
     asked = AskedPlan(placement=said.placement, source=labels(source.plan))
     same = said.placement == labels(source.plan)

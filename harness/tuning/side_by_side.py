@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import HarnessError, ModelDeclined, UsageError
@@ -153,7 +153,7 @@ class TuningTable:
         except ModelDeclined as why:
             return _declined(why), ()
         estimates = prepared.predict(plan, settings, self.rate_tps).estimates
-        whole = performance({(e.measure, e.statistic): e for e in estimates if not e.subject})
+        whole = performance(estimates, self.source.latencies)
         lower = prepared.cpu(plan, settings, LOWER * self.rate_tps).estimates
         return whole, plan_limits(plan, estimates, lower, self.source, self.rate_tps)
 
@@ -162,12 +162,18 @@ def _declined(why: ModelDeclined) -> PredictedPerformance:
     return PredictedPerformance(model="composite", status="declined", reason=str(why))
 
 
-def performance(estimates: Mapping[tuple[str, str], Estimate]) -> PredictedPerformance:
-    """Return a configuration's performance from the composite model's estimates of the whole topology.
+def performance(answered: Iterable[Estimate], latencies: Sequence[Measure]) -> PredictedPerformance:
+    """Return a configuration's performance from the composite model's estimates.
 
-    The latency is the first that the model answers: ground truth, complete, emit to ack.
+    Parameters
+    ----------
+    answered : iterable of Estimate
+        Those of parts of the topology are left out.
+    latencies : sequence of Measure
+        The first that the model answers is the performance's (``Observation.latencies``).
     """
-    means = [e for measure in LATENCIES if (e := estimates.get((measure, "mean")))]
+    estimates = {(e.measure, e.statistic): e for e in answered if not e.subject}
+    means = [e for measure in latencies if (e := estimates.get((measure, "mean")))]
     if not means:
         return PredictedPerformance(model="composite", status="declined", reason="no latency is predicted")
     mean = next((e for e in means if e.value is not None), means[0])

@@ -253,7 +253,10 @@ def test_its_page_shows_it_live_and_a_plan_beside_it(place: Place, browser: Brow
             assert watched.serious() == []
             page.get_by_role("button", name="Propose a plan").click()
             expect(page.locator("h1")).to_have_text(f"A plan for {NAME}")
-            expect(page.get_by_role("region", name="Both plans")).to_contain_text("executors of twice")
+            both = page.get_by_role("region", name="Both plans")
+            expect(both).to_contain_text("executors of twice")
+            expect(both).to_contain_text("measured mean, emit to ack")
+            expect(both).to_contain_text("predicted mean, emit to ack")
             expect(page.locator("svg.plan").first.locator("g.executor")).to_have_count(
                 len(place.topology.plan.plan.executors)
             )

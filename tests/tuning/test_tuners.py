@@ -17,6 +17,7 @@ from harness.models.composite.played import PlayedSolution
 from harness.plans import BatchSize, PhysicalPlan, QueryPlan, Stream
 from harness.protocols import Observation, TuningProposal
 from harness.runs import Run
+from harness.schemas import Measure
 from harness.tuning import TUNERS, make_tuner
 from harness.tuning.model_guided import ModelGuidedTuner, PlanCandidate, PlanSearch
 from harness.tuning.side_by_side import TuningTable
@@ -70,6 +71,14 @@ def test_a_step_without_metrics_is_declined(name: str, ramp: Observation) -> Non
         "declined",
         "the source step has no metrics of the topology's components",
     )
+
+
+def test_a_topology_whose_outputs_nobody_saw_is_predicted_from_emit_to_ack(ramp: Observation) -> None:
+    """As it is measured; one whose messages were followed from the spout to the sink."""
+    unseen = replace(ramp, latency=ramp.latency.iloc[:0], hop_records=False)
+    for source, latency in ((ramp, Measure.GROUND_TRUTH), (unseen, Measure.ACK)):
+        predicted = TuningTable(source, 100.0).as_measured()
+        assert (predicted.latency, predicted.status) == (latency, "ok")
 
 
 def test_three_executors_for_bolt_a(ramp: Observation) -> None:
