@@ -80,7 +80,7 @@ class SidesOfProposal:
 
     @property
     def to_ack(self) -> bool:
-        """Whether latencies are predicted from emit to ack, as they are measured."""
+        """True where latencies are predicted from emit to ack, as they are measured."""
         predicted = self.running.predicted
         return predicted is not None and predicted.latency == Measure.ACK
 

@@ -23,7 +23,7 @@ from harness.plans import Stream
 
 FanOut = Mapping[Input, Mapping[Output, FloatArray]]
 KNOWN_WITHIN = 1 / 3
-"""Largest standard error of a ratio that is told from the one of all inputs together, as a share of that."""
+"""Largest standard error of a ratio beside the one of all inputs together, as a share of that."""
 _MOST = 4096
 _AT_THE_END = 1e-9
 
@@ -202,9 +202,9 @@ def fan_out(evidence: Evidence, sums: FanSums | None, weights: FloatArray, input
 def input_ratios(received: FloatArray, emitted: FloatArray) -> FloatArray:
     """Return tuples that are made of one from each input stream, by counts of blocks.
 
-    Least squares (thesis 4.6.1), but for what the counts do not tell: where inputs come in proportion to each
-    other, a tuple of each makes as many. A combination of inputs is told where its standard error is below a
-    third of the ratio of all tuples together.
+    Least squares (thesis 4.6.1), but for what the counts do not say: where inputs come in proportion to each
+    other, a tuple of each makes as many. The counts say a combination of inputs where its standard error is
+    below a third of the ratio of all tuples together.
 
     Parameters
     ----------
