@@ -102,9 +102,10 @@ class Observation:
     def latencies(self) -> tuple[Measure, ...]:
         """Measures of latency, first the one that its own messages show.
 
-        Where nobody saw where they came out, as with a topology of somebody else, that is from emit to ack.
+        Where nobody sees what comes out, as with a topology of somebody else, that is from emit to ack.
         """
-        if self.hop_records or len(self.latency):
+        senders = any(c.role == "sender" for c in self.plan.query_plan.components)
+        if senders or self.hop_records or len(self.latency):
             return LATENCIES
         return (Measure.ACK, *(m for m in LATENCIES if m != Measure.ACK))
 

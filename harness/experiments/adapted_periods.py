@@ -316,6 +316,7 @@ def adaptation_table(
                 "reason": first.reason,
                 "asked_ns": p.asked_ns or None,
                 "in_force_ns": p.in_force_ns or None,
+                "restarted": p.restarted,
                 "pause_ms": _pause_ms(p, left_ns),
                 "lost": int((lost == number).sum()),
                 "repeated": int((repeated == number).sum()),

@@ -147,7 +147,8 @@ class Workload(Frozen):
         if sum(found) > MOST_TURNS:
             raise ValueError(
                 f"workload.spread_pct: {self.spread_pct:g} % among {len(found)} spouts takes rounds of"
-                f" {sum(found)} messages, at most {MOST_TURNS} are possible: take a rounder number"
+                f" {sum(found)} messages, at most {MOST_TURNS} are possible: take a rounder number, or fewer"
+                " spouts"
             )
         return found
 

@@ -27,7 +27,7 @@ from harness.schedulers.guided_effort import (
 )
 from harness.schedulers.placement import UnplacedExecutor
 from harness.schedulers.plan_costs import executor_sets
-from harness.schemas import PERCENTILES
+from harness.schemas import LATENCIES, PERCENTILES
 
 LatencyStatistic = Literal["mean", "p50", "p90", "p95", "p99"]
 _DIGITS = 7
@@ -86,6 +86,8 @@ class PlanJudge:
         Of the ground-truth latency.
     restart_pct : float
         What one restarted worker is priced at, in percent of the latency.
+    latencies : sequence of str
+        Measures, in the order in which estimates are of them (``Observation.latencies``).
     """
 
     prepared: Prepared
@@ -94,6 +96,7 @@ class PlanJudge:
     effort: Effort
     statistic: LatencyStatistic = "mean"
     restart_pct: float = 0.0
+    latencies: Sequence[str] = LATENCIES
 
     def around(self, plan: PhysicalPlan) -> Neighbourhood:
         """Return the plans around one."""
@@ -136,13 +139,10 @@ class PlanJudge:
         return GuidedScore(False, _rounded(price * statistic_ms(latency, self.statistic)))
 
     def estimate(self, plan: PhysicalPlan) -> Estimate | None:
-        """Return the statistic of the first latency that is predicted, with its interval; None without one.
-
-        The latencies are ground truth, complete, and emit to ack.
-        """
+        """Return the statistic of the first latency that is predicted, with its interval; None for none."""
         self.effort.spend(prediction_effort(self.solved(plan)))
         found = self.prepared.predict(plan, self.settings, self.rate_tps).estimates
-        return first_latency(found, self.statistic)
+        return first_latency(found, self.statistic, self.latencies)
 
     def gain(self, plan: PhysicalPlan, beside: PhysicalPlan) -> GainInterval | None:
         """Return by how much a plan's latency is below another's; None where one of them is saturated.

@@ -150,6 +150,7 @@ class ModelGuidedScheduler(Frozen):
                 effort=Effort(self.most_effort or most_effort(budget.executors + own)),
                 statistic=self.statistic,
                 restart_pct=self.restart_pct,
+                latencies=source.latencies,
             )
             inner = tuple(sorted(nodes, key=lambda n: n.name))
             guided = _GuidedPlacing(self, judge, query_plan, configuration, budget, inner, source)

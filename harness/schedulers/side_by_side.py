@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -40,6 +40,8 @@ class SchedulerProposal:
         All, those first that are full first as the rate grows.
     same_as : tuple of str
         Schedulers whose plan differs by no more than like slots.
+    latencies : sequence of str
+        Measures of latency, first the one that the source was measured by.
     """
 
     scheduler: str
@@ -50,6 +52,7 @@ class SchedulerProposal:
     costs: PlanCosts | None = None
     limits: tuple[PlanLimit, ...] = ()
     same_as: tuple[str, ...] = field(default=())
+    latencies: Sequence[str] = LATENCIES
 
     @property
     def placement(self) -> dict[str, str]:
@@ -63,16 +66,16 @@ class SchedulerProposal:
 
     @property
     def latency(self) -> str:
-        """The first latency that is predicted with its percentiles: ground truth, complete, emit to ack.
+        """The first latency that is predicted with its percentiles, in the order of ``latencies``.
 
         Where none has percentiles, the first that is predicted.
         """
         found = self.first_latency("p95") or self.first_latency("mean")
-        return LATENCIES[0] if found is None else found.measure
+        return self.latencies[0] if found is None else found.measure
 
     def first_latency(self, statistic: str) -> Estimate | None:
         """Return the statistic of the first latency that has it."""
-        return first_latency(self.estimates, statistic)
+        return first_latency(self.estimates, statistic, self.latencies)
 
     def estimate(self, measure: str, statistic: str) -> Estimate | None:
         """Return one estimate of the whole topology."""
@@ -206,7 +209,8 @@ class PlacementTable:
         )
         status: ProposalStatus = "ok" if mean else "unpredicted"
         limits = plan_limits(plan, answers, lower, self.source, self.rate_tps, self.amounts)
-        return SchedulerProposal(name, status, reason, plan, whole, costs, limits)
+        found = SchedulerProposal(name, status, reason, plan, whole, costs, limits)
+        return replace(found, latencies=self.source.latencies)
 
     @cached_property
     def _at_rate(self) -> Observation:

@@ -56,6 +56,7 @@ ADAPTATION_COLUMNS: Mapping[str, ColumnMeaning] = {
     ),
     "executors_moved": ColumnMeaning("executors that the proposal puts elsewhere"),
     "workers_restarted": ColumnMeaning("workers that the proposal begins or changes"),
+    "restarted": ColumnMeaning("whether the decision restarted workers; null before schema 4"),
     "pause_ms": ColumnMeaning("longest time without an output near the decision", "ms"),
     "lost": ColumnMeaning("messages due near a decision that restarts workers, which never came out"),
     "repeated": ColumnMeaning("messages due near a decision that restarts workers, which came out twice"),

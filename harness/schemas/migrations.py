@@ -5,7 +5,7 @@ that every type of a record is total. A key that older runs lack has the value t
 
 Schema 1 was never raised while records grew, so its records have any of these shapes, and each change is made
 where a key is missing. From schema 2 on every key is always there, ``null`` where there is nothing to say.
-Schema 2 was not raised while ``adaptation.parquet`` got columns. From schema 3 on each of them is there.
+Schema 2 was not raised while ``adaptation.parquet`` got columns. From schema 4 on each of them is there.
 Until schema 4 the check ``metrics`` was said not to apply to steps that adapt; it does.
 """
 
@@ -140,7 +140,7 @@ def migrate_adaptation(version: int, found: pa.Table) -> pa.Table:
     >>> migrate_adaptation(2, pa.table({"period": [0]})).column("planned_tps").to_pylist()
     [None]
     """
-    if version > SECOND:
+    if version > THIRD:
         return found
     for field in ADAPTATION:
         if field.name not in found.column_names:

@@ -49,6 +49,7 @@ _ADAPTATION = pa.schema(
         ("in_force_ns", pa.int64()),
         ("executors_moved", pa.int32()),
         ("workers_restarted", pa.int32()),
+        ("restarted", pa.bool_()),
         ("pause_ms", pa.float64()),
         ("lost", pa.int64()),
         ("repeated", pa.int64()),

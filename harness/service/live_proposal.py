@@ -81,8 +81,8 @@ class SidesOfProposal:
     @property
     def to_ack(self) -> bool:
         """True where latencies are predicted from emit to ack, as they are measured."""
-        predicted = self.running.predicted
-        return predicted is not None and predicted.latency == Measure.ACK
+        sides = [side.predicted for side in (self.running, self.proposed) if side and side.predicted]
+        return {p.latency for p in sides if p.mean_ms is not None} == {Measure.ACK}
 
 
 def propose_tuned(source: Observation, name: str, rate_tps: float) -> SidesOfProposal:

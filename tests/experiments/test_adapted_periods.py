@@ -123,5 +123,5 @@ def test_a_change_without_a_restart_explains_no_loss_and_has_its_pause(change: A
     assert not judged(periods, lost=(104,), twice=()).losses_explained.ok
     assert not judged(periods, lost=(), twice=(104,)).losses_explained.ok
     row = adaptation_table(periods, *messages(lost=(104,), twice=(111,))).to_pylist()[0]
-    assert (row["lost"], row["repeated"]) == (0, 0)
+    assert (row["lost"], row["repeated"], row["restarted"]) == (0, 0, False)
     assert row["pause_ms"] == pytest.approx(5995)

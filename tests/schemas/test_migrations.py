@@ -54,7 +54,7 @@ MIGRATIONS: Mapping[str, tuple[Callable[[int, JsonValue], JsonValue], Mapping[st
 
 DIGESTS = {
     3: "68db8a4038b37f41bfd7a826b4ac5eda7ca5bb169c912128ab0eb9d42ea06d3f",
-    4: "e83b6bcd40321b231d3256d3fc4c803b9706ffe14aa1e82b0681456c614c8a1f",
+    4: "9ff76ae9fbf63207957680146be5366e37ff4adbc981bdb2feedfe5bc8650e00",
 }
 """Of ``keys.json`` by schema number, from the first that was kept."""
 

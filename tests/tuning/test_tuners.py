@@ -75,7 +75,11 @@ def test_a_step_without_metrics_is_declined(name: str, ramp: Observation) -> Non
 
 def test_a_topology_whose_outputs_nobody_saw_is_predicted_from_emit_to_ack(ramp: Observation) -> None:
     """As it is measured; one whose messages were followed from the spout to the sink."""
-    unseen = replace(ramp, latency=ramp.latency.iloc[:0], hop_records=False)
+    roles = {"sender": "other"}
+    graph = ramp.plan.query_plan
+    parts = tuple(c.model_copy(update={"role": roles.get(c.role, c.role)}) for c in graph.components)
+    plan = ramp.plan.model_copy(update={"query_plan": graph.model_copy(update={"components": parts})})
+    unseen = replace(ramp, plan=plan, latency=ramp.latency.iloc[:0], hop_records=False)
     for source, latency in ((ramp, Measure.GROUND_TRUTH), (unseen, Measure.ACK)):
         predicted = TuningTable(source, 100.0).as_measured()
         assert (predicted.latency, predicted.status) == (latency, "ok")

@@ -11,8 +11,8 @@ tuples. A store that loses metrics loses those of spouts, too. Buckets that came
 there, too.
 
 In a step that adapts, workers restart, and what they had counted since their last bucket is gone. There the
-times between restarts are tiled, by the buckets of spouts and workers. A bolt's queue may grow and be worked
-off again, so of its buckets only those that came twice are faults.
+times between restarts are tiled, by the buckets of spouts. A bolt's queue may grow and be worked off again,
+so of its task's buckets only those that came twice are faults.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def untiled(
         silent = spouts if parts else set()  # elsewhere a task without any bucket is its own finding
         for series, own in _series(metrics.filter(there)):
             task = int(series["task"])
-            silent = silent - {task}
+            if series["measurement"] == Metric.EMITTED:  # which a spout reports, with counts of 0, too
+                silent = silent - {task}
             waits: Waits = "never" if task not in queued else "more-and-less" if parts else "more-and-more"
             if reason := _fault(own, part, bucket_s, interval.start_epoch_ms, waits):
                 found.setdefault(labels.get(task, f"task {task}"), f"{series['measurement']}: {reason}")

@@ -148,11 +148,15 @@ def tiling(record: StepRecord, metrics: pa.Table) -> tuple[str, ...]:
 
 
 def _between_changes(record: StepRecord) -> list[bucket_tiling.Stretch]:
-    """Return the times between restarts of a step that adapts; none of others."""
+    """Return the times between restarts of a step that adapts; none of others.
+
+    Runs of before schema 4 do not say whether workers restarted: all changes but those of key groups count.
+    """
     if record.adaptation is None:
         return []
     at, periods = record.interval, record.adaptation
-    asked = periods[periods["asked_ns"].notna() & periods["groups_moved"].isna()]  # groups move live
+    restarted = periods["restarted"].astype("boolean").fillna(periods["groups_moved"].isna())
+    asked = periods[periods["asked_ns"].notna() & restarted]
     late_ns = asked["asked_ns"] + APPLY_MOST_S * 1e9
     spans = zip(asked["asked_ns"], asked["in_force_ns"].fillna(late_ns), strict=True)
     epoch = [[round(at.start_epoch_ms + (ns - at.start_ns) / NS_PER_MS) for ns in span] for span in spans]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -37,10 +37,13 @@ class Saturated(ModelDeclined):
     """Executors that would be overloaded, so that there is no latency; the message names them."""
 
 
-def first_latency(estimates: Iterable[Estimate], statistic: str) -> Estimate | None:
+def first_latency(
+    estimates: Iterable[Estimate], statistic: str, latencies: Sequence[str] = LATENCIES
+) -> Estimate | None:
     """Return a statistic of the topology's first latency that is predicted with it; None without one.
 
-    The latencies are ground truth, complete, and emit to ack.
+    The latencies are ground truth, complete, and emit to ack, or as a source has them
+    (``Observation.latencies``).
 
     Examples
     --------
@@ -49,7 +52,7 @@ def first_latency(estimates: Iterable[Estimate], statistic: str) -> Estimate | N
     ('ack_latency_ms', 'complete_latency_ms')
     """
     own = {e.measure: e for e in estimates if not e.subject and e.statistic == statistic}
-    return next((own[m] for m in LATENCIES if m in own and own[m].value is not None), None)
+    return next((own[m] for m in latencies if m in own and own[m].value is not None), None)
 
 
 def subjects(plan: PhysicalPlan, measure: str) -> list[str]:

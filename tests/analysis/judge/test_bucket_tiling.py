@@ -258,6 +258,27 @@ def test_a_step_that_adapts_is_tiled_between_restarts(
     assert [reason in text for text in found] == ([True] if reason else [])
 
 
+def test_a_spout_that_counts_nothing_between_restarts_is_named_though_it_says_its_worker_s_time(
+    adapted: RawStep,
+) -> None:
+    task = task_of(adapted, "spout")
+    counts = pc.is_in(adapted.metrics["measurement"].cast(pa.string()), pa.array(["emitted", "ack"]))
+    silent = pc.and_(from_s(adapted, task, 96, 151), counts)
+    (found,) = raw_steps.tiling(adapted.record, adapted.metrics.filter(pc.invert(silent)))
+    assert "no bucket for" in found
+
+
+def test_a_change_of_batch_sizes_is_no_restart(adapted: RawStep) -> None:
+    """The change of 150.5 s, said to be one: buckets of before and after it would have to tile the time."""
+    periods = adapted.record.adaptation
+    assert periods is not None
+    assert periods["restarted"].isna().all()  # of schema 2
+    said = periods["asked_ns"].notna() & (periods["period"] != 4)
+    record = replace(adapted.record, adaptation=periods.assign(restarted=said))
+    spout = f"spout:{task_of(adapted, 'spout')}"
+    assert any(text.startswith(spout) for text in raw_steps.tiling(record, adapted.metrics))
+
+
 def test_a_bolt_s_bucket_that_came_twice_counts_while_a_step_adapts(adapted: RawStep) -> None:
     task = task_of(adapted, "bolt-a")
     twice = pa.concat_tables([adapted.metrics, adapted.metrics.filter(from_s(adapted, task, 60, 66))])

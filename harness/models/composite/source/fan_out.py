@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.stats import chi2, t
 
 from harness.errors import ModelDeclined
 from harness.models.composite.source.evidence import Evidence
@@ -24,6 +25,8 @@ from harness.plans import Stream
 FanOut = Mapping[Input, Mapping[Output, FloatArray]]
 KNOWN_WITHIN = 1 / 3
 """Largest standard error of a ratio beside the one of all inputs together, as a share of that."""
+CHANCE = 1e-4
+"""Chance by which a ratio may be taken for known, or for another one than that of all inputs, and is not."""
 _MOST = 4096
 _AT_THE_END = 1e-9
 
@@ -203,8 +206,8 @@ def input_ratios(received: FloatArray, emitted: FloatArray) -> FloatArray:
     """Return tuples that are made of one from each input stream, by counts of blocks.
 
     Least squares (thesis 4.6.1), but for what the counts do not say: where inputs come in proportion to each
-    other, a tuple of each makes as many. The counts say a combination of inputs where its standard error is
-    below a third of the ratio of all tuples together.
+    other, a tuple of each makes as many. A combination of inputs has a ratio of its own in two cases. Its
+    standard error is below a third of the ratio of all tuples together, or it is further off than by chance.
 
     Parameters
     ----------
@@ -237,8 +240,10 @@ def input_ratios(received: FloatArray, emitted: FloatArray) -> FloatArray:
     told = sizes > sizes[0] * max(counts.shape) * np.finfo(float).eps
     apart = np.divide(blocks.T @ rest, sizes, out=np.zeros_like(sizes), where=told)
     if (free := counts.shape[0] - counts.shape[1]) > 0:
-        noise = np.sqrt(((rest - blocks @ (apart * sizes)) ** 2).sum() / free)
-        told &= noise <= KNOWN_WITHIN * together * sizes
+        squares = ((rest - blocks @ (apart * sizes)) ** 2).sum()
+        least, most = np.sqrt(squares / np.array([free, chi2.ppf(CHANCE, free)]))  # of the noise
+        other = np.abs(apart) * sizes > least * t.ppf(1 - CHANCE / 2, free)
+        told &= (most <= KNOWN_WITHIN * together * sizes) | other
     found[used] = together + np.where(told, apart, 0.0) @ inputs
     return found
 

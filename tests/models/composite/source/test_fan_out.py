@@ -48,17 +48,28 @@ def test_ratios_of_inputs_that_vary_by_themselves_are_those_of_exact_counts(
     assert input_ratios(received, ratios @ received) == pytest.approx(ratios, rel=1e-6)
 
 
-@given(st.integers(0, 1000), st.integers(2, 5))
-def test_inputs_at_even_intervals_make_as_many_each(seed: int, inputs: int) -> None:
+@pytest.mark.parametrize("inputs", [2, 3, 4, 5])
+def test_inputs_at_even_intervals_make_as_many_each(inputs: int) -> None:
     """Each block has as many of each input, give or take a tuple; so have the outputs, of one tuple each.
 
-    Least squares finds ratios of that rounding, some of them negative. The one of all together is right.
+    Least squares finds ratios of that rounding, off by half or more in most of 200 draws of four inputs.
     """
-    rng = np.random.default_rng(seed)
-    shares = 160.0 + 40.0 * np.arange(inputs)
-    received = shares[:, None] + rng.integers(-1, 2, (inputs, 10))
-    emitted = received.sum(axis=0) + rng.integers(-2, 3, 10)
-    assert input_ratios(received, emitted) == pytest.approx(np.ones(inputs), abs=0.5)
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        shares = 160.0 + 40.0 * np.arange(inputs)
+        received = shares[:, None] + rng.integers(-1, 2, (inputs, 10))
+        emitted = received.sum(axis=0) + rng.integers(-2, 3, 10)
+        assert input_ratios(received, emitted) == pytest.approx(np.ones(inputs), abs=0.5)
+
+
+@pytest.mark.parametrize("rates", [(200, 20), (1000, 10), (2000, 20)])
+def test_the_ratio_of_a_small_input_is_found_beside_a_large_one(rates: tuple[int, int]) -> None:
+    """All outputs are of the small input; counts of 15 blocks are off by a tuple at their ends."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        received = rng.poisson(np.array(rates)[:, None], (2, 15)).astype(float)
+        emitted = received[1] + rng.integers(-1, 2, 15)
+        assert input_ratios(received, emitted) == pytest.approx([0.0, 1.0], abs=0.25)
 
 
 def fans(source, evidence_of=None):
