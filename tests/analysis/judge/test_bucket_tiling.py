@@ -223,8 +223,8 @@ def test_spark_and_the_raw_tables_judge_by_one_rule(step: RawStep, tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def adapted() -> RawStep:
-    """A step of 270 s whose plan changed after 31.9, 90.7, 150.5, 180.5 and 210.5 s, as archived."""
-    (path,) = (REPORTS / "runs" / "adapt-rate").iterdir()
+    """A step of 180 s whose plan changed from 15.2 to 20.0 and from 60.2 to 68.3 s, as archived."""
+    (path,) = (REPORTS / "runs" / "adapt-aeolus").iterdir()
     return read_step(read_raw(path).steps[0])
 
 
@@ -241,10 +241,10 @@ def from_s(step: RawStep, task: int, since_s: float, until_s: float) -> pa.Array
 @pytest.mark.parametrize(
     ("component", "since_s", "until_s", "reason"),
     [
-        ("spout", 60, 66, "no bucket of 2 s for"),
-        ("spout", 96, 151, "no bucket for"),  # 94.6 to 150.5 s: nothing of it comes between two restarts
-        ("spout", 90.7, 109, ""),  # it restarts
-        ("bolt-a", 60, 66, ""),  # its queue may grow
+        ("in", 100, 106, "no bucket of 2 s for"),
+        ("in", 20, 61, "no bucket for"),  # nothing of it comes between both restarts
+        ("in", 60.2, 83, ""),  # it restarts
+        ("pick", 100, 106, ""),  # its queue may grow
     ],
 )
 def test_a_step_that_adapts_is_tiled_between_restarts(
@@ -261,26 +261,26 @@ def test_a_step_that_adapts_is_tiled_between_restarts(
 def test_a_spout_that_counts_nothing_between_restarts_is_named_though_it_says_its_worker_s_time(
     adapted: RawStep,
 ) -> None:
-    task = task_of(adapted, "spout")
+    task = task_of(adapted, "in")
     counts = pc.is_in(adapted.metrics["measurement"].cast(pa.string()), pa.array(["emitted", "ack"]))
-    silent = pc.and_(from_s(adapted, task, 96, 151), counts)
+    silent = pc.and_(from_s(adapted, task, 20, 61), counts)
     (found,) = raw_steps.tiling(adapted.record, adapted.metrics.filter(pc.invert(silent)))
     assert "no bucket for" in found
 
 
 def test_a_change_of_batch_sizes_is_no_restart(adapted: RawStep) -> None:
-    """The change of 150.5 s, said to be one: buckets of before and after it would have to tile the time."""
+    """The change of 60.2 s, said to be one: buckets of before and after it would have to tile the time."""
     periods = adapted.record.adaptation
     assert periods is not None
     assert periods["restarted"].isna().all()  # of schema 2
-    said = periods["asked_ns"].notna() & (periods["period"] != 4)
+    said = periods["asked_ns"].notna() & (periods["period"] != 3)
     record = replace(adapted.record, adaptation=periods.assign(restarted=said))
-    spout = f"spout:{task_of(adapted, 'spout')}"
+    spout = f"in:{task_of(adapted, 'in')}"
     assert any(text.startswith(spout) for text in raw_steps.tiling(record, adapted.metrics))
 
 
 def test_a_bolt_s_bucket_that_came_twice_counts_while_a_step_adapts(adapted: RawStep) -> None:
-    task = task_of(adapted, "bolt-a")
-    twice = pa.concat_tables([adapted.metrics, adapted.metrics.filter(from_s(adapted, task, 60, 66))])
+    task = task_of(adapted, "pick")
+    twice = pa.concat_tables([adapted.metrics, adapted.metrics.filter(from_s(adapted, task, 100, 106))])
     (found,) = raw_steps.tiling(adapted.record, twice)
     assert "buckets came twice" in found
