@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import chi2, t
+from scipy.special import chdtri, stdtrit
 
 from harness.errors import ModelDeclined
 from harness.models.composite.source.evidence import Evidence
@@ -241,8 +241,8 @@ def input_ratios(received: FloatArray, emitted: FloatArray) -> FloatArray:
     apart = np.divide(blocks.T @ rest, sizes, out=np.zeros_like(sizes), where=told)
     if (free := counts.shape[0] - counts.shape[1]) > 0:
         squares = ((rest - blocks @ (apart * sizes)) ** 2).sum()
-        least, most = np.sqrt(squares / np.array([free, chi2.ppf(CHANCE, free)]))  # of the noise
-        other = np.abs(apart) * sizes > least * t.ppf(1 - CHANCE / 2, free)
+        least, most = np.sqrt(squares / np.array([free, chdtri(free, 1 - CHANCE)]))  # of the noise
+        other = np.abs(apart) * sizes > least * stdtrit(free, 1 - CHANCE / 2)
         told &= (most <= KNOWN_WITHIN * together * sizes) | other
     found[used] = together + np.where(told, apart, 0.0) @ inputs
     return found
