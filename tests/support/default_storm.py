@@ -142,7 +142,8 @@ def default_storm(homes: ServerHomes, home: Path, jars: Path | None = None) -> I
     )
     ports = server_config.Ports(kafka=9092, kafka_controller=9093)
     (home / "server.properties").write_text(server_config.kafka_properties(home / "kafka", ports))
-    kafka = ["java", "-Xmx256m", "-cp", f"{homes.kafka}/lib/*"]
+    # the log cleaner takes 128 MB at once: with twice that, the broker once died of it
+    kafka = ["java", "-Xmx512m", "-cp", f"{homes.kafka}/lib/*"]
     formatting = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c"]
     subprocess.run([*kafka, *formatting, home / "server.properties"], check=True, capture_output=True)
     quorum = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
