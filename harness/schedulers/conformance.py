@@ -79,9 +79,10 @@ def sound_proposal(
     SchedulerDeclined
         With its reason, or with what is wrong with its answer.
     """
-    chooses = budget is not None and isinstance(scheduler, BudgetingScheduler)
+    chooses = False
     if budget is not None and isinstance(scheduler, BudgetingScheduler):
         scheduler = scheduler.within(budget.rate_tps, budget.max_executors, budget.max_workers)
+        chooses = True
     proposal = ask_scheduler(scheduler, question)
     try:
         fault = answer_faults(proposal, question, own_counts=chooses)

@@ -227,7 +227,7 @@ class _GuidedPlacing:
         """
         running = self.source.plan
         asked = found.configuration
-        if not found.keeps(target_ms) or not self._runs(self._search(asked), asked):
+        if not found.keeps(target_ms) or not self._runs(asked):
             return found
         in_force = CountedPlan(asked, running, self.judge.of_plan(running), self.judge.estimate(running))
         return in_force if in_force.keeps(target_ms) else found
@@ -329,7 +329,7 @@ class _GuidedPlacing:
         storms = STARTS["even"].propose(self.query_plan, configuration, self.nodes, self.source)
         notes = tuple(n for n in storms.notes if "workers are asked for" in n)
         plans = {}
-        if self._runs(search, configuration):
+        if self._runs(configuration):
             plans[IN_FORCE] = self.source.plan
         plans["even"] = storms.plan
         for name, scheduler in STARTS.items():
@@ -353,12 +353,13 @@ class _GuidedPlacing:
         """Nodes that are like no other, for a link that a plan does not know."""
         return distinct_nodes(self.judge.prepared, self.nodes)
 
-    def _runs(self, search: PlacementSearch, configuration: TopologyConfiguration) -> bool:
+    def _runs(self, configuration: TopologyConfiguration) -> bool:
         """Return whether the plan in force is an answer to what is asked."""
         running = self.source.plan
+        asked = unplaced_executors(self.query_plan, configuration, self.source)
         slots = {(n.name, port) for n in self.nodes for port in n.slots}
         return (
-            {e.label for e in running.executors} == {e.label for e in search.executors}
+            {e.label for e in running.executors} == {e.label for e in asked}
             and len(running.workers) <= configuration.workers
             and all((w.node, w.port) in slots for w in running.workers)
         )

@@ -209,8 +209,8 @@ class PlacementTable:
         )
         status: ProposalStatus = "ok" if mean else "unpredicted"
         limits = plan_limits(plan, answers, lower, self.source, self.rate_tps, self.amounts)
-        found = SchedulerProposal(name, status, reason, plan, whole, costs, limits)
-        return replace(found, latencies=self.source.latencies)
+        latencies = self.source.latencies
+        return SchedulerProposal(name, status, reason, plan, whole, costs, limits, latencies=latencies)
 
     @cached_property
     def _at_rate(self) -> Observation:
